@@ -43,12 +43,9 @@ def explained(error: OSError, place: Path | None = None) -> StepwellError | None
     return UserError(f"{what} {where}: {(error.strerror or code).lower()}", code=code, hint=hint)
 
 
-def unread(file: Path | str, error: OSError | UnicodeDecodeError) -> UserError:
-    """Returns the error for a file that somebody named and that cannot be read. It has the path once."""
-    of_system = error if isinstance(error, OSError) else None
-    why = of_system.strerror.lower() if of_system and of_system.strerror else str(error)
-    _, hint = _OF_PATHS.get(of_system.errno or 0, ("", None)) if of_system else ("", None)
-    return UserError(f"cannot read {file}: {why}", code="unreadable", hint=hint)
+def path_hint(error: OSError) -> str | None:
+    """Returns what to do about a path that leads nowhere; None for another error."""
+    return None if error.errno is None or error.errno not in _OF_PATHS else _OF_PATHS[error.errno][1]
 
 
 def misplaced(error: OSError) -> StepwellError | None:

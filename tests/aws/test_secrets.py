@@ -10,7 +10,7 @@ import pytest
 from ministack.services import secretsmanager, ssm
 
 from stepwell.aws.secrets import AwsSecrets
-from stepwell.cli.emulate import missing_secrets
+from stepwell.cli.folder.emulate import missing_secrets
 from stepwell.errors import PortError
 from stepwell.memory.clocks import VirtualClock
 from stepwell.runtime.steps.secrets import MISSING

@@ -17,8 +17,9 @@ import typer.testing
 from typer.main import get_command
 from typer.testing import CliRunner, Result
 
-from stepwell.cli import connect, watch
+from stepwell.cli import connect
 from stepwell.cli.main import app
+from stepwell.cli.runs import watch
 from stepwell.client import exchange
 
 COMMAND_OF = cache(get_command)  # made of a hundred functions: once, not at each call

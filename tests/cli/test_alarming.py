@@ -12,7 +12,7 @@ import pytest
 import typer
 
 from stepwell.aws import alarm_states
-from stepwell.cli.alarming import OUTPUT, with_address
+from stepwell.cli.deploying.alarming import OUTPUT, with_address
 from stepwell.errors import NotFound, UserError
 from stepwell.project import project_of
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from stepwell.cli.comparing import first_divergence
+from stepwell.cli.runs.comparing import first_divergence
 from stepwell.engine.records import ROOT
 from tests.cli.conftest import Cli, FakeApi
 

@@ -19,7 +19,7 @@ import typer
 from botocore.stub import Stubber
 
 from stepwell.aws.identity import Identity, stack_outputs
-from stepwell.cli import cdk, deploy
+from stepwell.cli.deploying import cdk, deploy
 from stepwell.errors import StepwellError, UserError
 from stepwell.runtime.calls.exporting import FORMAT
 

@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from stepwell.aws.emulation.deployment import Stack
-from stepwell.cli.emulate import api_key_of, gateway_to
+from stepwell.cli.folder.emulate import api_key_of, gateway_to
 
 PAGE = "https://shop.example.com"
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from stepwell.cli.gate import _FEW, asked_of, gate_runs, print_gated
+from stepwell.cli.deploying.gate import _FEW, asked_of, gate_runs, print_gated
 from stepwell.local.gating import Gated, Verdict
 from stepwell.local.gating import gated as verdict_of
 from stepwell.local.replaying import exported

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from stepwell.cli import logs
+from stepwell.cli.runs import logs
 from stepwell.client import Client
 from stepwell.client.errors import Unreachable
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from stepwell.aws.identity import Identity
-from stepwell.cli import deploy
+from stepwell.cli.deploying import deploy
 from stepwell.client.errors import NotFoundProblem
 from stepwell.extras import MODULES
 from stepwell.testing.kit import Stepwell

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from stepwell.cli.synthesis import synthesise
+from stepwell.cli.deploying.synthesis import synthesise
 from stepwell.errors import UserError
 
 from .conftest import Cli

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from stepwell.cli.projects import Template
+from stepwell.cli.folder.projects import Template
 from stepwell.project import find_project, this_python
 
 from .conftest import Cli, FakeApi, problem

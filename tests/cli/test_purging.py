@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from stepwell.cli import purging
+from stepwell.cli.runs import purging
 
 from .conftest import COMPLETED, Cli, FakeApi
 

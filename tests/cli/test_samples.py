@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from stepwell.cli.samples import sample_of
+from stepwell.cli.deploying.samples import sample_of
 from stepwell.definition.schemas import compile_schema
 
 

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from stepwell.cli import watch
-from stepwell.cli.render import failures_table, runs_table
-from stepwell.cli.run_view import run_view
+from stepwell.cli.runs import watch
 from stepwell.cli.screen import console
-from stepwell.cli.telling import history_line
-from stepwell.cli.words import ago, brief, clock, local_times, next_command, printable, until, when_in
+from stepwell.cli.views.render import failures_table, runs_table
+from stepwell.cli.views.run_view import run_view
+from stepwell.cli.views.telling import history_line
+from stepwell.cli.views.words import ago, brief, clock, local_times, next_command, printable, until, when_in
 from stepwell.definition.durations import span
 from stepwell.errors import UserError
 from stepwell.settings import Settings, read_settings

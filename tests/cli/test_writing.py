@@ -13,8 +13,8 @@ from xml.etree import ElementTree
 import pytest
 
 from stepwell.aws.services.calls import ServiceCalls
-from stepwell.cli import checking
 from stepwell.cli.exits import NOT_REACHED
+from stepwell.cli.folder import checking
 from stepwell.errors import Problem
 
 from .conftest import Cli, FakeApi, problem

@@ -12,8 +12,8 @@ from playwright.sync_api import Page, expect
 
 from stepwell.aws.emulation.deployment import deploy
 from stepwell.aws.emulation.emulator import Emulator
-from stepwell.cli.emulate import API, LIVE
-from stepwell.cli.synthesis import synthesise
+from stepwell.cli.deploying.synthesis import synthesise
+from stepwell.cli.folder.emulate import API, LIVE
 from tests.console.chromium import Chromium
 from tests.console.issuers import AUDIENCE, CLIENT, SecureIssuer, serving
 from tests.console.kit import frames_of, is_fed, take_to_its_end

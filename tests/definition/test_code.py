@@ -13,7 +13,7 @@ from textwrap import dedent
 
 import pytest
 
-from stepwell.cli.checking import check_path
+from stepwell.cli.folder.checking import check_path
 from stepwell.definition.code.checks import check_code
 from stepwell.definition.code.context_names import CONTEXT_NAMES
 from stepwell.definition.code.modules import read_code

@@ -7,7 +7,7 @@ from textwrap import dedent
 
 import pytest
 
-from stepwell.cli.checking import check_path
+from stepwell.cli.folder.checking import check_path
 from stepwell.definition.code.modules import read_code
 from stepwell.definition.code.typed_dicts import typed_dicts_of
 from stepwell.errors import Problem

@@ -8,7 +8,7 @@ from types import FrameType
 
 import pytest
 
-from stepwell.cli.checking import print_problems
+from stepwell.cli.folder.checking import print_problems
 from stepwell.definition import models
 from stepwell.definition.cel import compile as cel_compile
 from stepwell.definition.compiler import Compiled, compile_definition

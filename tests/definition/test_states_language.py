@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from stepwell.cli.checking import check_path
+from stepwell.cli.folder.checking import check_path
 from stepwell.definition.compiler import compile_definition
 from stepwell.runtime.folder.loading import load_folder
 

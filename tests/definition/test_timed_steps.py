@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from stepwell.cli.checking import check_path
+from stepwell.cli.folder.checking import check_path
 
 CODE = """
 from stepwell import step

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from stepwell.cli.checking import check_path
+from stepwell.cli.folder.checking import check_path
 from stepwell.definition.compiler import compile_definition
 from stepwell.definition.loader import load_document
 from stepwell.definition.webhooks import check_webhooks

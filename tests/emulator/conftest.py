@@ -12,8 +12,8 @@ import pytest
 
 from stepwell.aws.emulation.deployment import deploy
 from stepwell.aws.emulation.emulator import Emulator
-from stepwell.cli.emulate import gateway_to
-from stepwell.cli.synthesis import synthesise
+from stepwell.cli.deploying.synthesis import synthesise
+from stepwell.cli.folder.emulate import gateway_to
 from stepwell.client import Client
 from stepwell.local.dev import HOST, Server, listen
 from stepwell.local.gateway import Gateway

@@ -13,8 +13,8 @@ from botocore import UNSIGNED
 from botocore.exceptions import ClientError
 
 from stepwell.aws.emulation.deployment import deploy
-from stepwell.cli.emulate import api_key_of, gateway_to
-from stepwell.cli.synthesis import synthesise
+from stepwell.cli.deploying.synthesis import synthesise
+from stepwell.cli.folder.emulate import api_key_of, gateway_to
 from stepwell.client import Client
 from stepwell.client.errors import AccessProblem
 from tests.emulator.conftest import serving

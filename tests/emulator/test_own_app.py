@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from stepwell.aws.emulation.deployment import deploy
-from stepwell.cli.emulate import gateway_to
-from stepwell.cli.synthesis import synthesise
+from stepwell.cli.deploying.synthesis import synthesise
+from stepwell.cli.folder.emulate import gateway_to
 from stepwell.client import Client
 from tests.emulator.conftest import serving
 from tests.emulator.kit import DEADLINE_SECONDS, HERE, World

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from stepwell.aws.emulation.deployment import Stack
-from stepwell.cli.emulate import API, gateway_to
+from stepwell.cli.folder.emulate import API, gateway_to
 from stepwell.client import Client
 from stepwell.client.errors import AccessProblem
 from tests.emulator.conftest import serving

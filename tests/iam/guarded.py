@@ -24,7 +24,7 @@ import pytest
 
 from stepwell.aws.emulation.deployment import Stack, deploy
 from stepwell.aws.emulation.emulator import ANY_SECRET, Emulator
-from stepwell.cli.synthesis import synthesise
+from stepwell.cli.deploying.synthesis import synthesise
 from tests.contract.live_socket import Socket
 from tests.emulator.kit import DEADLINE_SECONDS
 from tests.functions.kit import POOLS, ROOT

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stepwell.cli.failing import merged
+from stepwell.cli.runs.failing import merged
 from stepwell.engine.actions import Outcome
 from stepwell.engine.fingerprints import failure_of
 from stepwell.engine.records import Failure

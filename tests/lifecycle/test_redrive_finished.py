@@ -15,7 +15,7 @@ from unittest import mock
 
 import pytest
 
-from stepwell.cli.telling import history_line
+from stepwell.cli.views.telling import history_line
 from stepwell.engine.durable import finished, operations, redriven, task_records
 from stepwell.engine.durable.turns import Asked
 from stepwell.engine.token import Token

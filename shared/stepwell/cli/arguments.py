@@ -15,7 +15,7 @@ from stepwell.cli.completing import STATUSES, complete_run, complete_workflow
 from stepwell.definition.durations import parse_duration
 from stepwell.definition.text import closest
 from stepwell.errors import UserError
-from stepwell.os_errors import unread
+from stepwell.os_errors import path_hint
 
 
 def option(names: str, metavar: str, text: str, completing: Callable[[str], Any] | None = None) -> Any:
@@ -117,16 +117,6 @@ def read_words(given: Iterable[str], known: Sequence[str], thing: str) -> list[s
     return words
 
 
-def only_one(ids: Sequence[str], what: str, code: str) -> str:
-    """Returns the id of which a command was given a part; "" if there is none. Raises UserError if there are several.
-
-    `what`: says of which things there are several.
-    """
-    if len(ids) > 1:
-        raise UserError(f"{len(ids)} {what}: {', '.join(ids[:3])}", code=code, hint="give more of the id")
-    return ids[0] if ids else ""
-
-
 def read_filter(tag: str, since: str, before: str) -> tuple[str, str]:
     """Returns the two times as `read_since` does. Raises UserError for one of them, or for a tag that is no pair."""
     if tag:
@@ -193,6 +183,13 @@ def _text_of(path: Path) -> str:
         return path.read_text(encoding="utf-8-sig")  # with the mark that Windows writes, or without
     except (OSError, UnicodeDecodeError) as error:
         raise unread(path, error) from error
+
+
+def unread(file: Path | str, error: OSError | UnicodeDecodeError) -> UserError:
+    """Returns the error for a file that somebody named and that cannot be read. It has the path once."""
+    of_system = error if isinstance(error, OSError) else None
+    why = of_system.strerror.lower() if of_system and of_system.strerror else str(error)
+    return UserError(f"cannot read {file}: {why}", code="unreadable", hint=path_hint(of_system) if of_system else None)
 
 
 def _parse(text: str, where: str) -> Any:

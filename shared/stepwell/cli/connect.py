@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
-from stepwell.cli.words import linked_person, links_of, next_command
+from stepwell.cli.views.words import linked_person, links_of, next_command
 from stepwell.settings import read_settings
 
 if TYPE_CHECKING:

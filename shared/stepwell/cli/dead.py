@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stepwell.cli import exits
-from stepwell.cli.arguments import AsJson, ErrorsAsJson, Url, argument, only_one
+from stepwell.cli.arguments import AsJson, ErrorsAsJson, Url, argument
 from stepwell.cli.connect import connect
 from stepwell.cli.screen import console, print_json, report
-from stepwell.cli.words import counted, printable
+from stepwell.cli.views.words import counted, printable
 from stepwell.client.errors import JsonObject
+from stepwell.errors import UserError
 
 if TYPE_CHECKING:
     from stepwell.client import Client
@@ -85,7 +86,10 @@ def _whole(client: Client, given: str) -> str:
     """The id that begins so, if there is one. Raises UserError if there are several."""
     ids = [str(one["id"]) for one in client.dead_letters()]
     found = [given] if given in ids else [one for one in ids if one.startswith(given)]
-    return only_one(found, f"dead letters have an id that begins with {given}", "ambiguous_letter") or given
+    if len(found) > 1:
+        message = f"{len(found)} dead letters have an id that begins with {given}: {', '.join(found[:3])}"
+        raise UserError(message, code="ambiguous_letter", hint="give more of the id")
+    return found[0] if found else given
 
 
 def _line(one: JsonObject) -> str:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stepwell.cli import exits
-from stepwell.cli.arguments import AsJson, Cursor, Limit, Url, argument, only_one, option, read_since
+from stepwell.cli.arguments import AsJson, Cursor, Limit, Url, argument, option, read_since
 from stepwell.cli.connect import connect
 from stepwell.cli.screen import console, print_json
-from stepwell.cli.words import printable
+from stepwell.cli.views.words import printable
 from stepwell.client.errors import ApiProblem, JsonObject
 from stepwell.errors import UserError
 from stepwell.limits import PAGE_ITEMS, PAGE_ITEMS_MAX
@@ -36,7 +36,7 @@ def deliveries(
     if as_json:
         print_json(page.document)
         return
-    from stepwell.cli.render import deliveries_table  # noqa: PLC0415 - rich
+    from stepwell.cli.views.render import deliveries_table  # noqa: PLC0415 - rich
 
     if page.items:
         out = console()
@@ -89,7 +89,10 @@ def _whole(client: Client, source: str, beginning: str) -> str:
     """The id of the newest deliveries that begins so; "" if there is none. Raises UserError if there are several."""
     ids = dict.fromkeys(str(one["id"]) for one in client.deliveries(source=source).page(PAGE_ITEMS_MAX).items)
     found = [one for one in ids if one.startswith(beginning)]
-    return only_one(found, f"deliveries have an id that begins with {beginning}", "ambiguous_delivery")
+    if len(found) > 1:
+        message = f"{len(found)} deliveries have an id that begins with {beginning}: {', '.join(found[:3])}"
+        raise UserError(message, code="ambiguous_delivery", hint="give more of the id")
+    return found[0] if found else ""
 
 
 def _tried(client: Client, source: str, delivery: str, *, again: bool) -> JsonObject:

@@ -10,14 +10,13 @@ from typing import Any, TypeVar
 
 import typer
 
-from stepwell.cli.arguments import only_one
 from stepwell.cli.connect import LAST, about, there
 from stepwell.client import Client, calls
 from stepwell.client.access import Kind
 from stepwell.client.errors import ApiProblem, NotFoundProblem
 from stepwell.client.exchange import Answer, Pause, longest_wait
 from stepwell.client.requests import Flow, Request
-from stepwell.errors import NotFound
+from stepwell.errors import NotFound, UserError
 
 T = TypeVar("T")
 
@@ -113,8 +112,10 @@ class FindingClient(Client):
         ids = [str(run["run_id"]) for run in page.items]
         made = given.removeprefix("run_")
         found = [one for one in ids if one.removeprefix("run_").startswith(made) or one.endswith(given)]
-        one = only_one(found, f"runs have an id that begins or ends with {given}", "ambiguous_run")
-        return one, bool(page.next_cursor)
+        if len(found) > 1:
+            message = f"{len(found)} runs have an id that begins or ends with {given}: {', '.join(found[:3])}"
+            raise UserError(message, code="ambiguous_run", hint="give more of the id")
+        return found[0] if found else "", bool(page.next_cursor)
 
 
 def workflow_or_run(name: str, of_workflow: Callable[[], T], of_run: Callable[[], T]) -> T:

@@ -11,7 +11,7 @@ import typer
 from stepwell.cli.arguments import AsJson, Url, argument, option
 from stepwell.cli.connect import connect
 from stepwell.cli.screen import console, print_json
-from stepwell.cli.words import when
+from stepwell.cli.views.words import when
 
 
 def limits(
@@ -27,7 +27,7 @@ def limits(
     if as_json:
         print_json(one if one is not None else {"items": found, "next_cursor": None})
         return
-    from stepwell.cli.render import limits_table, line_table  # noqa: PLC0415 - rich
+    from stepwell.cli.views.render import limits_table, line_table  # noqa: PLC0415 - rich
 
     if one is not None and not one["under_way"] and not one["items"]:
         typer.echo(_nobody(one, key), err=True)

@@ -15,37 +15,25 @@ from typing import Annotated, Any, TextIO, cast
 import typer
 from typer.core import TyperGroup
 
-from stepwell.cli import (
+from stepwell.cli import dead, deliveries, limiting, opening, scheduling, versions, webhook
+from stepwell.cli.deploying import alarming, deploy, doctor, gate
+from stepwell.cli.examples import epilog
+from stepwell.cli.exits import FAILED, INTERRUPTED, WRONG_USAGE, status_of
+from stepwell.cli.folder import checking, develop, importing, simulating, verifying
+from stepwell.cli.runs import (
     acts,
-    alarming,
     batching,
-    checking,
     comparing,
-    dead,
-    deliveries,
-    deploy,
-    develop,
-    doctor,
     estimating,
     failing,
-    gate,
-    importing,
-    limiting,
     logs,
-    opening,
     pausing,
     purging,
     recovering,
+    redriving,
     replays,
-    runs,
-    scheduling,
-    simulating,
-    verifying,
-    versions,
-    webhook,
+    showing,
 )
-from stepwell.cli.examples import epilog
-from stepwell.cli.exits import FAILED, INTERRUPTED, WRONG_USAGE, status_of
 from stepwell.cli.screen import print_error
 from stepwell.errors import StepwellError, UserError
 from stepwell.extras import BOTO3, OF_AWS
@@ -142,13 +130,22 @@ app = typer.Typer(
 COMMANDS: tuple[Callable[..., None], ...] = (  # in the order of the help
     *(develop.init, develop.dev, checking.check, develop.graph, develop.schema, deploy.deploy, doctor.doctor),
     opening.console,
-    *(runs.run, runs.runs, runs.show, runs.history, runs.watch, runs.explain, runs.query, runs.stats),
+    *(
+        showing.run,
+        showing.runs,
+        showing.show,
+        showing.history,
+        showing.watch,
+        showing.explain,
+        showing.query,
+        showing.stats,
+    ),
     *(scheduling.schedules, limiting.limits, logs.logs),
     *(failing.failures, versions.versions, versions.alias),
     *(verifying.verify, simulating.simulate, estimating.estimate),
     *(comparing.diff, replays.export, replays.replay, gate.gate),
     *(acts.start, acts.event, acts.update, acts.approve, acts.reject, acts.delegate, acts.cancel, acts.terminate),
-    *(pausing.pause, pausing.unpause, acts.redrive, acts.rerun, acts.fork, batching.batch),
+    *(pausing.pause, pausing.unpause, redriving.redrive, redriving.rerun, redriving.fork, batching.batch),
     *(purging.delete, purging.purge),
     *(recovering.recover, alarming.alarms),
 )

@@ -7,11 +7,11 @@ from typing import Annotated
 
 import typer
 
-from stepwell.cli.acts import id_of
 from stepwell.cli.arguments import AsJson, By, Reason, Url, argument, read_time
 from stepwell.cli.connect import connect, person
+from stepwell.cli.runs.acts import id_of
 from stepwell.cli.screen import console, print_json, report
-from stepwell.cli.words import held_text, when_in
+from stepwell.cli.views.words import held_text, when_in
 
 Name = Annotated[str, argument("SCHEDULE", "Its name, as `stepwell schedules` has it.")]
 
@@ -23,7 +23,7 @@ def schedules(as_json: AsJson = False, url: Url = "") -> None:
     if as_json:
         print_json({"items": found, "next_cursor": None})
         return
-    from stepwell.cli.render import schedules_table  # noqa: PLC0415 - rich
+    from stepwell.cli.views.render import schedules_table  # noqa: PLC0415 - rich
 
     if not found:
         typer.echo("no schedules", err=True)

@@ -13,7 +13,7 @@ import typer
 
 from stepwell.cli.connect import all_there, with_run
 from stepwell.cli.hints import hint_of
-from stepwell.cli.words import printable
+from stepwell.cli.views.words import printable
 from stepwell.client.errors import ApiProblem
 from stepwell.errors import StepwellError, UserError
 from stepwell.settings import read_settings

@@ -11,7 +11,7 @@ import typer
 from stepwell.cli.arguments import AsJson, Url, WorkflowName, argument, option
 from stepwell.cli.connect import connect
 from stepwell.cli.screen import console, print_json, report
-from stepwell.cli.words import counted, phrase, printable, when
+from stepwell.cli.views.words import counted, phrase, printable, when
 from stepwell.limits import OPEN_RUNS, OPEN_RUNS_MAX
 
 _SHOWN = 12  # characters of a version

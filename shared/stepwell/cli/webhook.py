@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Annotated
 from urllib.parse import urlsplit
 from uuid import uuid4
 
-from stepwell.cli.arguments import ResultAsJson, argument, option, read_pairs
-from stepwell.cli.checking import print_problems
+from stepwell.cli.arguments import ResultAsJson, argument, option, read_pairs, unread
+from stepwell.cli.folder.checking import print_problems
 from stepwell.cli.folders import chosen_folder
 from stepwell.cli.screen import report
 from stepwell.definition.text import closest
 from stepwell.errors import NotFound, UserError
-from stepwell.os_errors import unread
 from stepwell.settings import environment
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from stepwell.cdk.node import installed_node
 from stepwell.cli import exits
 from stepwell.cli.arguments import OfProfile, OfRegion
 from stepwell.cli.screen import console, print_json
-from stepwell.cli.words import printable
+from stepwell.cli.views.words import printable
 from stepwell.errors import StepwellError
 from stepwell.extras import MODULES, missing
 from stepwell.project import PYTHONS, find_project, this_python

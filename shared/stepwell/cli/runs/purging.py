@@ -9,10 +9,10 @@ import typer
 
 from stepwell.cli import exits
 from stepwell.cli.arguments import AsJson, Before, By, DryRun, OfTag, OfWorkflow, Rate, RunId, Since, Url, read_filter
-from stepwell.cli.batching import lines_of, report_of, wait_for_end
 from stepwell.cli.connect import LAST, connect, person, there
+from stepwell.cli.runs.batching import lines_of, report_of, wait_for_end
 from stepwell.cli.screen import console, print_json, report
-from stepwell.cli.words import counted, printable
+from stepwell.cli.views.words import counted, printable
 from stepwell.errors import UserError
 
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]

@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from stepwell.cli import exits
-from stepwell.cli.alarming import with_address
 from stepwell.cli.arguments import OfFolder, OfProfile, OfRegion, option, read_pairs
-from stepwell.cli.cdk import CDK, Cdk, Run, app_words, place_of_app, read_settings, run_command, run_quietly
-from stepwell.cli.checking import check_folder, print_problems
-from stepwell.cli.endpoints import for_emulator
+from stepwell.cli.deploying.alarming import with_address
+from stepwell.cli.deploying.cdk import CDK, Cdk, Run, app_words, place_of_app, read_settings, run_command, run_quietly
+from stepwell.cli.deploying.endpoints import for_emulator
+from stepwell.cli.deploying.samples import sample_of
+from stepwell.cli.deploying.synthesis import is_complete, synthesise
+from stepwell.cli.folder.checking import check_folder, print_problems
 from stepwell.cli.folders import DEFAULT_STACK, chosen_folder, default_folder
-from stepwell.cli.samples import sample_of
 from stepwell.cli.screen import console, print_json
-from stepwell.cli.synthesis import is_complete, synthesise
 from stepwell.errors import DefinitionError, StepwellError, UserError
 from stepwell.extras import require
 from stepwell.project import project_of, unread_beside
@@ -181,7 +181,7 @@ def _tell(text: str) -> None:
 
 def check_open_runs(order: Order, url: str) -> None:
     """Checks the open runs of the deployed API, if there is one, against the folder. Asks if some would stick."""
-    from stepwell.cli.gate import MOST_RUNS, asked_of, gate_runs, print_gated  # noqa: PLC0415 - with the compiler
+    from stepwell.cli.deploying.gate import MOST_RUNS, asked_of, gate_runs, print_gated  # noqa: PLC0415 - with the compiler
 
     if not url:
         return

@@ -12,9 +12,9 @@ import typer
 
 from stepwell.cli.arguments import RunId, Url
 from stepwell.cli.connect import connect
+from stepwell.cli.runs.watch import LOST_SECONDS, has_ended
 from stepwell.cli.screen import console
-from stepwell.cli.watch import LOST_SECONDS, has_ended
-from stepwell.cli.words import exactly, parse_time, printable
+from stepwell.cli.views.words import exactly, parse_time, printable
 from stepwell.client.errors import Unreachable
 from stepwell.limits import LOG_LATE_MS
 

@@ -12,8 +12,8 @@ from rich.table import Table
 from rich.text import Text
 
 from stepwell.cli.connect import there
-from stepwell.cli.grids import plain, status_text, table_of
-from stepwell.cli.words import brief, error_words, how_long_ago, pause_text, phrase, waiting_words, when, when_in
+from stepwell.cli.views.grids import plain, status_text, table_of
+from stepwell.cli.views.words import brief, error_words, how_long_ago, pause_text, phrase, waiting_words, when, when_in
 from stepwell.definition.durations import span
 from stepwell.local.ids import short
 

@@ -32,8 +32,8 @@ from stepwell.cli.arguments import (
 )
 from stepwell.cli.completing import WAITS, complete_run, complete_status, complete_wait, complete_workflow
 from stepwell.cli.connect import connect, there
+from stepwell.cli.runs.watch import follow, has_ended, wait_until_ended
 from stepwell.cli.screen import console, print_json, print_warnings
-from stepwell.cli.watch import follow, has_ended, wait_until_ended
 from stepwell.client.errors import JsonObject
 from stepwell.limits import PAGE_ITEMS
 
@@ -171,7 +171,7 @@ def runs(
 
 
 def _print_page(page: Page) -> None:
-    from stepwell.cli.render import runs_table  # noqa: PLC0415 - rich
+    from stepwell.cli.views.render import runs_table  # noqa: PLC0415 - rich
 
     if not page.items:
         typer.echo("no runs", err=True)
@@ -207,7 +207,7 @@ def show(
     if as_json:
         print_json({"items": found, "next_cursor": None})
         return
-    from stepwell.cli.render import branches_table  # noqa: PLC0415 - rich
+    from stepwell.cli.views.render import branches_table  # noqa: PLC0415 - rich
 
     if found:
         console().print(branches_table(found))
@@ -236,7 +236,7 @@ def history(
         if as_json:
             print_json({"items": list(entries), "next_cursor": None})
             return
-        from stepwell.cli.telling import history_lines  # noqa: PLC0415 - rich
+        from stepwell.cli.views.telling import history_lines  # noqa: PLC0415 - rich
 
         out = console()
         for line in history_lines(entries, datetime.now(UTC)):
@@ -261,7 +261,7 @@ def explain(run_id: RunId, as_json: AsJson = False, url: Url = "") -> None:
     if as_json:
         print_json(found)
         return
-    from stepwell.cli.run_view import explain_view  # noqa: PLC0415 - rich
+    from stepwell.cli.views.run_view import explain_view  # noqa: PLC0415 - rich
 
     console().print(explain_view(found, datetime.now(UTC)))
 
@@ -293,7 +293,7 @@ def stats(
     if as_json:
         print_json(found)
         return
-    from stepwell.cli.render import stats_view  # noqa: PLC0415 - rich
+    from stepwell.cli.views.render import stats_view  # noqa: PLC0415 - rich
 
     console().print(stats_view(found))
 
@@ -302,7 +302,7 @@ def _show(found: JsonObject, as_json: bool) -> None:
     if as_json:
         print_json(found)
         return
-    from stepwell.cli.run_view import run_view  # noqa: PLC0415 - rich
+    from stepwell.cli.views.run_view import run_view  # noqa: PLC0415 - rich
 
     console().print(run_view(found, datetime.now(UTC)), soft_wrap=True)
 

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 import typer
 
 from stepwell.cli.arguments import ErrorsAsJson, OfFolder, Url, argument, option, read_json
-from stepwell.cli.checking import print_problems, read_definition
 from stepwell.cli.completing import complete_run, complete_run_or_workflow
 from stepwell.cli.connect import connect, there
+from stepwell.cli.folder.checking import print_problems, read_definition
+from stepwell.cli.folder.projects import Template, adding, installing, needs_stepwell, write_project
 from stepwell.cli.folders import DEFINITIONS, EMULATED, existing_folder
-from stepwell.cli.projects import Template, adding, installing, needs_stepwell, write_project
 from stepwell.cli.screen import console, print_error, print_json
 from stepwell.errors import StepwellError, UserError
 from stepwell.extras import require
@@ -86,8 +86,8 @@ def _local(folder: Path, data: Path, port: int, reload: bool, then: Then) -> int
 def _emulated(folder: Path, data: Path, port: int, reload: bool, then: Then, *, as_json: bool = False) -> int:
     """Serves on the emulator, with a separate data folder so that both servers can run at once."""
     require("emulator", "the AWS emulator")
-    from stepwell.cli.deploy import checked  # noqa: PLC0415
-    from stepwell.cli.emulate import serve  # noqa: PLC0415
+    from stepwell.cli.deploying.deploy import checked  # noqa: PLC0415
+    from stepwell.cli.folder.emulate import serve  # noqa: PLC0415
 
     checked(folder, as_json=as_json)
     return serve(folder, data / EMULATED, port, reload=reload, then=then)

@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stepwell.cli import exits
-from stepwell.cli.arguments import argument
+from stepwell.cli.arguments import argument, unread
 from stepwell.cli.folders import chosen_folder
 from stepwell.cli.screen import console, print_json
-from stepwell.cli.words import counted, printable
+from stepwell.cli.views.words import counted, printable
 from stepwell.errors import NotFound, Problem
-from stepwell.os_errors import unread
 from stepwell.project import WORKFLOWS, Project, find_project, project_of
 from stepwell.repeated import told_once
 
@@ -88,7 +87,7 @@ def _check_module(path: Path) -> tuple[int, Sequence[Problem]]:
 
 def _check_definition(path: Path) -> Sequence[Problem]:
     from stepwell.aws.services.checks import check_services  # noqa: PLC0415 - with the compiler
-    from stepwell.cli.file_checks import check_code_of, check_limits_of  # noqa: PLC0415 - with the compiler
+    from stepwell.cli.folder.file_checks import check_code_of, check_limits_of  # noqa: PLC0415 - with the compiler
     from stepwell.definition.called import unknown_workflows  # noqa: PLC0415 - with the compiler
     from stepwell.definition.compiler import compile_definition  # noqa: PLC0415 - 100 ms
     from stepwell.runtime.folder.loading import load_resources  # noqa: PLC0415 - with the compiler

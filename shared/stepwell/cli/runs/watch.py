@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from stepwell.cli.connect import way_on
-from stepwell.cli.words import awaited_words, parse_time, phrase, printable, until
+from stepwell.cli.views.words import awaited_words, parse_time, phrase, printable, until
 from stepwell.client.errors import JsonObject, RunFailed, Unreachable
 from stepwell.engine.records import ROOT, Status
 from stepwell.limits import WAIT_ANSWER_SECONDS
@@ -87,8 +87,8 @@ def _picture(run: JsonObject, last: deque[JsonObject]) -> Group:
     from rich.console import Group  # noqa: PLC0415 - with the console
     from rich.text import Text  # noqa: PLC0415
 
-    from stepwell.cli.run_view import run_view  # noqa: PLC0415 - with the console
-    from stepwell.cli.telling import history_line  # noqa: PLC0415 - with the console
+    from stepwell.cli.views.run_view import run_view  # noqa: PLC0415 - with the console
+    from stepwell.cli.views.telling import history_line  # noqa: PLC0415 - with the console
 
     now = datetime.now(UTC)
     lines = [history_line(entry, now) for entry in last]
@@ -98,8 +98,8 @@ def _picture(run: JsonObject, last: deque[JsonObject]) -> Group:
 
 
 def _lines(client: Client, run_id: str, console: Console) -> JsonObject:
-    from stepwell.cli.run_view import run_view  # noqa: PLC0415 - with the console
-    from stepwell.cli.telling import history_line  # noqa: PLC0415 - with the console
+    from stepwell.cli.views.run_view import run_view  # noqa: PLC0415 - with the console
+    from stepwell.cli.views.telling import history_line  # noqa: PLC0415 - with the console
 
     last: JsonObject = {}
     told = ""

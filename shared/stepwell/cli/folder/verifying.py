@@ -13,7 +13,7 @@ from stepwell.cli.arguments import OfFolder, ResultAsJson, WorkflowName, option,
 from stepwell.cli.folders import chosen_folder
 from stepwell.cli.hushing import each_once
 from stepwell.cli.screen import console, print_json, progress
-from stepwell.cli.words import printable
+from stepwell.cli.views.words import printable
 from stepwell.errors import UserError
 
 if TYPE_CHECKING:

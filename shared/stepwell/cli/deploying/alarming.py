@@ -13,7 +13,7 @@ from stepwell.cli import exits
 from stepwell.cli.arguments import OfProfile, option
 from stepwell.cli.folders import DEFAULT_STACK
 from stepwell.cli.screen import console, print_json
-from stepwell.cli.words import printable
+from stepwell.cli.views.words import printable
 from stepwell.errors import UserError
 from stepwell.settings import environment, read_settings
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from stepwell.cli.cdk import app_words, read_settings
+from stepwell.cli.deploying.cdk import app_words, read_settings
 from stepwell.errors import StepwellError
 from stepwell.os_errors import full_disk
 from stepwell.reports import reported

@@ -18,14 +18,14 @@ from stepwell.cli.arguments import (
     option,
     read_json,
     read_pairs,
+    unread,
 )
 from stepwell.cli.connect import connect
 from stepwell.cli.folders import chosen_folder
 from stepwell.cli.hushing import each_once
 from stepwell.cli.screen import console, print_json, progress
-from stepwell.cli.words import printable
+from stepwell.cli.views.words import printable
 from stepwell.errors import UserError
-from stepwell.os_errors import unread
 from stepwell.prices import SYSTEMS
 from stepwell.settings import read_settings
 
@@ -63,7 +63,7 @@ def simulate(
 
     Calls no step. Imports the modules of the folder, for what `@step` says; a durable function's own code runs.
     """
-    from stepwell.cli.simulated_names import refuse_unknown  # noqa: PLC0415
+    from stepwell.cli.folder.simulated_names import refuse_unknown  # noqa: PLC0415
     from stepwell.runtime.folder.loading import load_workflow  # noqa: PLC0415 - with the compiler
     from stepwell.runtime.folder.pricing import prices_for  # noqa: PLC0415 - with the compiler
     from stepwell.simulation import simulate as simulated  # noqa: PLC0415

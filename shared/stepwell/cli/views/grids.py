@@ -8,7 +8,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from stepwell.cli.words import phrase, printable
+from stepwell.cli.views.words import phrase, printable
 
 STYLES = {
     "completed": "green",

@@ -13,7 +13,7 @@ from stepwell.cli.arguments import Memory, ResultAsJson, Url, WorkflowName, opti
 from stepwell.cli.connect import connect
 from stepwell.cli.folders import default_folder
 from stepwell.cli.screen import console, print_json
-from stepwell.cli.words import counted
+from stepwell.cli.views.words import counted
 from stepwell.prices import SYSTEMS, usd_by_system
 from stepwell.settings import read_settings
 

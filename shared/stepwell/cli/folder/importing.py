@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from stepwell.cli.arguments import ResultAsJson, argument, option
-from stepwell.cli.checking import print_problems, read_definition
+from stepwell.cli.folder.checking import print_problems, read_definition
 from stepwell.cli.folders import default_folder
 from stepwell.cli.screen import console, print_json
 from stepwell.errors import Conflict, NotFound, Problem, UserError

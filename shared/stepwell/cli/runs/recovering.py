@@ -10,7 +10,7 @@ import typer
 from stepwell.cli.arguments import ResultAsJson, Url
 from stepwell.cli.connect import connect, there
 from stepwell.cli.screen import console, print_json
-from stepwell.cli.words import printable
+from stepwell.cli.views.words import printable
 
 _WHY = {
     "overdue": "waited longer than they should",

@@ -9,7 +9,7 @@ from typing import Any
 
 from rich.text import Text
 
-from stepwell.cli.words import brief, error_words, exactly, parse_time, phrase, printable
+from stepwell.cli.views.words import brief, error_words, exactly, parse_time, phrase, printable
 from stepwell.engine.records import ROOT
 from stepwell.values import dataclass
 

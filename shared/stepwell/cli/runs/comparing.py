@@ -14,7 +14,7 @@ from stepwell.cli.arguments import ResultAsJson, RunId, Url, argument
 from stepwell.cli.completing import complete_run
 from stepwell.cli.connect import connect
 from stepwell.cli.screen import console, print_json
-from stepwell.cli.words import printable
+from stepwell.cli.views.words import printable
 from stepwell.engine.records import ROOT
 from stepwell.values import dataclass
 
@@ -92,7 +92,7 @@ def _timeless(value: Any, run_id: str) -> Any:
 
 
 def _show(found: Divergence, run_id: str, other_id: str) -> None:
-    from stepwell.cli.telling import history_line  # noqa: PLC0415 - rich
+    from stepwell.cli.views.telling import history_line  # noqa: PLC0415 - rich
 
     out, now = console(), datetime.now(UTC)
     where = "" if found.token == ROOT else f" of {found.token}"

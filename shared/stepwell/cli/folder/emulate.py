@@ -20,10 +20,10 @@ from watchfiles import watch
 from stepwell.aws.emulation.deployment import Stack, deploy
 from stepwell.aws.emulation.emulator import HOST, Emulator
 from stepwell.aws.secrets import AwsSecrets
-from stepwell.cli.cdk import place_of_app
+from stepwell.cli.deploying.cdk import place_of_app
+from stepwell.cli.deploying.synthesis import synthesise
 from stepwell.cli.folders import EMULATOR
 from stepwell.cli.forwarding import Forwarder
-from stepwell.cli.synthesis import synthesise
 from stepwell.cors import cors_origins
 from stepwell.definition.graph import Json
 from stepwell.errors import PortError, StepwellError

@@ -12,10 +12,10 @@ from rich.table import Table
 from rich.text import Text
 
 from stepwell.cli.connect import all_there, way_on
-from stepwell.cli.grids import BAR, MARKS, STYLES, facts_view, plain, status_text, table_of
 from stepwell.cli.hints import WAKING, with_commands
-from stepwell.cli.telling import history_line
-from stepwell.cli.words import (
+from stepwell.cli.views.grids import BAR, MARKS, STYLES, facts_view, plain, status_text, table_of
+from stepwell.cli.views.telling import history_line
+from stepwell.cli.views.words import (
     ago,
     awaited_words,
     between,

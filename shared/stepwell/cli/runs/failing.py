@@ -29,7 +29,7 @@ def failures(
     if as_json:
         print_json({"items": groups})
     elif groups:
-        from stepwell.cli.render import failures_table  # noqa: PLC0415 - rich
+        from stepwell.cli.views.render import failures_table  # noqa: PLC0415 - rich
 
         out = console()
         out.print(failures_table(groups, datetime.now(UTC), out.width))

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from stepwell.cli.acts import id_of
 from stepwell.cli.arguments import AsJson, By, Reason, Url, argument
 from stepwell.cli.completing import complete_run_or_workflow
 from stepwell.cli.connect import connect, person, there
+from stepwell.cli.runs.acts import id_of
 from stepwell.cli.screen import report
-from stepwell.cli.words import local_times, pause_text
+from stepwell.cli.views.words import local_times, pause_text
 
 if TYPE_CHECKING:
     from stepwell.client import Client

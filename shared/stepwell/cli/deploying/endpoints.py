@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from stepwell.cli.cdk import APP, read_settings
+from stepwell.cli.deploying.cdk import APP, read_settings
 
 _CHOICES = ("emulator", "platform")  # the properties that say what a package is built for
 

@@ -23,7 +23,7 @@ from stepwell.cli.connect import connect
 from stepwell.cli.folders import existing_folder
 from stepwell.cli.hushing import aside
 from stepwell.cli.screen import console, print_json
-from stepwell.cli.words import counted
+from stepwell.cli.views.words import counted
 from stepwell.errors import StepwellError
 from stepwell.values import dataclass
 

@@ -27,9 +27,9 @@ from stepwell.cli.arguments import (
 )
 from stepwell.cli.completing import complete_status
 from stepwell.cli.connect import connect, person, there
+from stepwell.cli.runs.watch import POLL_SECONDS, has_ended
 from stepwell.cli.screen import console, print_json
-from stepwell.cli.watch import POLL_SECONDS, has_ended
-from stepwell.cli.words import printable
+from stepwell.cli.views.words import printable
 from stepwell.client.errors import JsonObject
 
 if TYPE_CHECKING:

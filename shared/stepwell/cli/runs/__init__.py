@@ -1,0 +1,1 @@
+"""The commands on runs: start, show, answer, end, delete them, and what they cost."""

@@ -1,0 +1,1 @@
+"""What people see: runs, lists, histories and times as text."""
