@@ -35,8 +35,6 @@ THROTTLES = "{} may not run as often at once as it is asked to: raise its limit 
 PASSED_OVER = "Something in the table cannot be read, so subscribers are not told of it. The stream's log names it."
 STREAM_LATE = "Subscribers, metrics and snapshots are an hour behind; after 24 hours they miss records."
 
-_LATER = cloudwatch.TreatMissingData.NOT_BREACHING
-
 
 class Alarms(Construct):
     """The alarms, and a topic that notifies the address, if there is one: `told`."""
@@ -93,7 +91,7 @@ class Alarms(Construct):
             comparison_operator=cloudwatch.ComparisonOperator.GREATER_THAN_THRESHOLD,
             datapoints_to_alarm=of[0],
             evaluation_periods=of[1],
-            treat_missing_data=_LATER,
+            treat_missing_data=cloudwatch.TreatMissingData.NOT_BREACHING,
             alarm_description=means,
         )
         if self.topic:

@@ -25,6 +25,7 @@ KEY_HEADER = "$request.header.x-api-key"
 SIGNATURE_HEADER = "$request.header.Authorization"  # has the API key in place of an access key's id
 STEP_FUNCTIONS = "/aws/states"
 KEY_REMEMBERED = cdk.Duration.minutes(5)  # how long a revoked key may still work
+NOT_REMEMBERED = cdk.Duration.seconds(0)  # no two signatures are the same
 
 Routes = tuple[tuple[str, str], ...]
 # The minimal permissions of callers, as in execute-api ARNs: method and path, `*` for any text.
@@ -98,7 +99,7 @@ class Api(Construct):
                 path=STEP_FUNCTIONS,
                 methods=[gateway.HttpMethod.POST],
                 integration=api,
-                authorizer=_signature_authorizer(handlers.authorizer),
+                authorizer=_by_function("SignedKey", handlers.authorizer, SIGNATURE_HEADER, NOT_REMEMBERED),
             )
         if self._props.cors_origins:  # a browser asks first, without credentials; API Gateway adds the headers
             self._open("/{proxy+}", [gateway.HttpMethod.OPTIONS], api, nag.PREFLIGHT)
@@ -172,23 +173,17 @@ def _stage_of(stage: gateway.HttpStage) -> gateway.CfnStage:
 def _authorizer(props: EngineProps, handler: Handler | None) -> gateway.IHttpRouteAuthorizer:
     if props.auth == "jwt":
         return authorizers.HttpJwtAuthorizer("Jwt", props.jwt_issuer, jwt_audience=list(props.jwt_audience))
-    if handler:
-        return authorizers.HttpLambdaAuthorizer(
-            "ApiKey",
-            handler.function,
-            response_types=[authorizers.HttpLambdaResponseType.SIMPLE],
-            identity_source=[KEY_HEADER],
-            results_cache_ttl=KEY_REMEMBERED,
-        )
-    return authorizers.HttpIamAuthorizer()
+    return _by_function("ApiKey", handler, KEY_HEADER, KEY_REMEMBERED) if handler else authorizers.HttpIamAuthorizer()
 
 
-def _signature_authorizer(handler: Handler) -> gateway.IHttpRouteAuthorizer:
-    """No two signatures are the same, so nothing is remembered."""
+def _by_function(
+    construct_id: str, handler: Handler, header: str, remembered: cdk.Duration
+) -> gateway.IHttpRouteAuthorizer:
+    """Has the authorizer's function decide by a header. Its answers are `remembered` for so long."""
     return authorizers.HttpLambdaAuthorizer(
-        "SignedKey",
+        construct_id,
         handler.function,
         response_types=[authorizers.HttpLambdaResponseType.SIMPLE],
-        identity_source=[SIGNATURE_HEADER],
-        results_cache_ttl=cdk.Duration.seconds(0),
+        identity_source=[header],
+        results_cache_ttl=remembered,
     )

@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -70,7 +71,7 @@ def read(stack: cdk.Stack, context: Mapping[str, Any]) -> EngineProps:
 
 
 def _is_ours(key: str) -> bool:
-    """Returns whether a key is the CDK's own or a cached lookup."""
+    """Returns whether a key is neither the CDK's own nor a cached lookup."""
     return not any(mark in key for mark in ":@/-")
 
 
@@ -95,12 +96,8 @@ def _matching(pattern: re.Pattern[str], means: str, key: str, value: Any) -> str
     return str(value)
 
 
-def _key_arn(key: str, value: Any) -> str:
-    return _matching(_KEY_ARN, "the ARN of a key: arn:aws:kms:REGION:ACCOUNT:key/ID", key, value)
-
-
-def _address(key: str, value: Any) -> str:
-    return _matching(_ADDRESS, "the address of a mailbox", key, value)
+_key_arn = partial(_matching, _KEY_ARN, "the ARN of a key: arn:aws:kms:REGION:ACCOUNT:key/ID")
+_address = partial(_matching, _ADDRESS, "the address of a mailbox")
 
 
 def _flag(key: str, value: Any) -> bool:
@@ -206,10 +203,6 @@ def _vpc(scope: Construct, given: Mapping[str, Any]) -> ec2.IVpc:
     )
 
 
-def _key(scope: Construct, arn: str) -> kms.IKey:
-    return kms.Key.from_key_arn(scope, "Key", arn)
-
-
 def _former_keys(scope: Construct, arns: Sequence[str]) -> Sequence[kms.IKey]:
     return [kms.Key.from_key_arn(scope, f"FormerKey{number}", arn) for number, arn in enumerate(arns)]
 
@@ -256,6 +249,6 @@ _PROPERTIES = {"log_retention_days": "log_retention", "kms_key_arn": "kms_key",
                "former_kms_key_arns": "former_kms_keys"}  # fmt: skip
 _IMPORTED: Mapping[str, Callable[[Construct, Any], Any]] = {
     "vpc": _vpc,
-    "kms_key": _key,
+    "kms_key": lambda scope, arn: kms.Key.from_key_arn(scope, "Key", arn),
     "former_kms_keys": _former_keys,
 }

@@ -26,7 +26,7 @@ def make_dashboard(
     taken_from = [(name, queue) for name, queue, _ in queues.taken_from()]
     dashboard.add_widgets(
         _graph("Dead letters", [metrics.waiting(queue) for queue in (queues.dead, queues.dead_notifications) if queue]),
-        _graph("Overdue runs", [metrics.overdue(scope)]),
+        _graph("Overdue runs", [metrics.own(scope, metrics.OVERDUE, "Maximum")]),
         _graph("Oldest message, seconds", [metrics.age_seconds(queue).with_(label=name) for name, queue in taken_from]),
     )
     dashboard.add_widgets(

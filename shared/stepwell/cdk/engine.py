@@ -56,8 +56,11 @@ class StepwellEngine(Construct):
                            props.vpc is not None, [key.key_arn for key in props.former_kms_keys])  # fmt: skip
         timers = Timers(self, "Timers", props, places)
         places = places.with_arns(schedules=[timers.arn], schedule_role=[timers.role.role_arn])
-        self.api_key = _make_api_key(self, props) if props.auth == "api_key" else None
-        self.link_key = _make_link_key(self, props)
+        self.api_key: secretsmanager.Secret | None = None
+        if props.auth == "api_key":
+            self.api_key = _make_secret(self, "ApiKey", "The key of Stepwell's API", props, nag.API_KEY)
+        signs = "What signs the links of Stepwell's callbacks and approvals"
+        self.link_key = _make_secret(self, "LinkKey", signs, props, nag.LINK_KEY)
         places = places.with_arns(link_key=[self.link_key.secret_arn])
         self._api = api.Api(self, "Api", props)
         live = Live(self, "Live", props) if props.live else None
@@ -148,7 +151,7 @@ class StepwellEngine(Construct):
 
     def metric_overdue(self) -> cloudwatch.Metric:
         """The number of runs that the sweeper woke; none in a healthy system."""
-        return metrics.overdue(self)
+        return metrics.own(self, metrics.OVERDUE, "Maximum")
 
     def metric_dead_letters(self) -> cloudwatch.Metric:
         """The number of messages in the dead-letter queue."""
@@ -183,15 +186,6 @@ def _arns(storage: Storage, queues: Queues) -> dict[str, list[str]]:
         "notifications": [queues.notifications.queue_arn] if queues.notifications else [],
         "dead_notifications": [queues.dead_notifications.queue_arn] if queues.dead_notifications else [],
     }
-
-
-def _make_api_key(scope: Construct, props: EngineProps) -> secretsmanager.Secret:
-    return _make_secret(scope, "ApiKey", "The key of Stepwell's API", props, nag.API_KEY)
-
-
-def _make_link_key(scope: Construct, props: EngineProps) -> secretsmanager.Secret:
-    return _make_secret(scope, "LinkKey", "What signs the links of Stepwell's callbacks and approvals", props,
-                        nag.LINK_KEY)  # fmt: skip
 
 
 def _make_secret(

@@ -42,11 +42,6 @@ def own(scope: Construct, name: str, statistic: str) -> cloudwatch.Metric:
     )
 
 
-def overdue(scope: Construct) -> cloudwatch.Metric:
-    """Returns the number of overdue runs in each sweep."""
-    return own(scope, OVERDUE, "Maximum")
-
-
 def age_seconds(queue: sqs.Queue) -> cloudwatch.Metric:
     """Returns the age of the queue's oldest message."""
     return queue.metric_approximate_age_of_oldest_message(statistic="Maximum", period=PERIOD)

@@ -193,7 +193,6 @@ class EngineProps:
         self._check_origins()
         if self.public_url and not re.fullmatch(r"https?://[^\s/?#]+(/[^\s?#]*[^\s?#/])?", self.public_url):
             raise BadProperty(f"public_url: {self.public_url!r} is not https://HOST, without a trailing slash")
-
         if self.otel_endpoint and not re.fullmatch(r"https?://[^\s?#]+", self.otel_endpoint):
             raise BadProperty(f"otel_endpoint: {self.otel_endpoint!r} is not https://HOST[/PATH]")
 

@@ -7,22 +7,16 @@ import aws_cdk as cdk
 
 def secret_arn(name: str, stack: cdk.Stack) -> str:
     """Returns a secret's ARN from its name or ARN. Secrets Manager appends a hyphen and six characters."""
-    if name.startswith("arn:"):
-        return name
-    return _arn(stack, "secretsmanager", "secret", f"{name}-??????", cdk.ArnFormat.COLON_RESOURCE_NAME)
+    return _arn(stack, "secretsmanager", "secret", name, cdk.ArnFormat.COLON_RESOURCE_NAME, end="-??????")
 
 
 def parameter_arn(name: str, stack: cdk.Stack) -> str:
     """Returns a parameter's ARN from its name, with or without a leading slash, or ARN."""
-    if name.startswith("arn:"):
-        return name
     return _arn(stack, "ssm", "parameter", name.removeprefix("/"), cdk.ArnFormat.SLASH_RESOURCE_NAME)
 
 
 def lambda_arn(name: str, stack: cdk.Stack) -> str:
     """Returns a function's ARN from its name or ARN, with its alias or version."""
-    if name.startswith("arn:"):
-        return name
     return _arn(stack, "lambda", "function", name, cdk.ArnFormat.COLON_RESOURCE_NAME)
 
 
@@ -37,5 +31,7 @@ def resource_arn(name: str, stack: cdk.Stack) -> str:
     return _arn(stack, service, kind, own, cdk.ArnFormat.SLASH_RESOURCE_NAME)
 
 
-def _arn(stack: cdk.Stack, service: str, resource: str, name: str, form: cdk.ArnFormat) -> str:
-    return stack.format_arn(service=service, resource=resource, resource_name=name, arn_format=form)
+def _arn(stack: cdk.Stack, service: str, resource: str, name: str, form: cdk.ArnFormat, end: str = "") -> str:
+    if name.startswith("arn:"):
+        return name
+    return stack.format_arn(service=service, resource=resource, resource_name=f"{name}{end}", arn_format=form)
