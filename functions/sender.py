@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from stepwell.aws.batches import batch_of
+from stepwell.aws.packed import package_root
 from stepwell.aws.sending import open_office
 
 if TYPE_CHECKING:
     from stepwell.aws.entry import Context  # imports the whole engine
-from stepwell.aws.packed import package_root
 
 office = open_office(package_root())
 

@@ -128,14 +128,14 @@ def _gated(asked: Reported | Export, *, folder: Path) -> Gated:
     from stepwell.local.gating import Gated, Verdict, gated  # noqa: PLC0415 - with the compiler
     from stepwell.local.replaying import exported  # noqa: PLC0415
 
-    if not isinstance(asked, Reported):
-        with aside():
-            return gated(asked, folder)
-    try:
-        with connect(asked.url) as client:
-            export = exported(client.handle(asked.run_id).export(), f"run {asked.run_id}")
-    except StepwellError as error:
-        return Gated(asked.run_id, asked.workflow, Verdict.UNKNOWN, error.message)
+    if isinstance(asked, Reported):
+        try:
+            with connect(asked.url) as client:
+                export = exported(client.handle(asked.run_id).export(), f"run {asked.run_id}")
+        except StepwellError as error:
+            return Gated(asked.run_id, asked.workflow, Verdict.UNKNOWN, error.message)
+    else:
+        export = asked
     with aside():
         return gated(export, folder)
 

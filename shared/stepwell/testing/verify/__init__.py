@@ -73,26 +73,18 @@ def verify(
     """
     if world is not None and reset is None:
         raise UserError("a world needs `reset`, so that each run begins with the same one", code="no_reset")
-    case = _case(Path(folder), workflow, input, world, reset, Replaced(dict(steps or {}), frozenset(fails)),
-                 parse_answers(answers, "answers"), approve_all, not allow_outside)  # fmt: skip
+    place, replaced = Path(folder).resolve(), Replaced(dict(steps or {}), frozenset(fails))
+    graph, others, limits = load_workflow(place, workflow)
+    graphs = tuple(stripped(one) for one in (graph, *others))
+    step_names(place, graphs).refuse(sorted(replaced.names), _REPLACED)
+    case = Case(place, graphs, limits, workflow, input, parse_answers(answers, "answers"), approve_all, replaced, world,
+                reset, is_guarded=not allow_outside)  # fmt: skip
     findings, counts = _verified(case, ignore, shuffles, most_crashes, seconds, progress or (lambda done, of: None))
-    report = findings.report(workflow, *counts, may_fail=may_fail or bool(case.replaced.fails))
-    replaced = case.replaced
-    step_names(case.folder, case.graphs).refuse_unmet(sorted(replaced.names), replaced.met, _REPLACED)
+    report = findings.report(workflow, *counts, may_fail=may_fail or bool(replaced.fails))
+    step_names(place, graphs).refuse_unmet(sorted(replaced.names), replaced.met, _REPLACED)
     idle = sorted(replaced.names - replaced.met)
     notes = [f"no step that ran is called {name}: nothing was replaced" for name in idle]
     return replace(report, notes=(*report.notes, *notes))
-
-
-def _case(
-    folder: Path, workflow: str, given: Json, world: Callable[[], object] | None, reset: Callable[[], object] | None,
-    replaced: Replaced, answers: Sequence[Answer], approves_all: bool, is_guarded: bool,
-) -> Case:  # fmt: skip
-    graph, others, limits = load_workflow(folder.resolve(), workflow)
-    graphs = tuple(stripped(one) for one in (graph, *others))
-    step_names(folder, graphs).refuse(sorted(replaced.names), _REPLACED)
-    return Case(folder.resolve(), graphs, limits, workflow, given, answers, approves_all, replaced, world, reset,
-                is_guarded)  # fmt: skip
 
 
 def _verified(
