@@ -237,9 +237,9 @@ def read_aws(environ: Mapping[str, str] = os.environ) -> Aws:
     )
 
 
-def has_endpoint(service: str, environ: Mapping[str, str] = os.environ) -> bool:
+def has_endpoint(service: str) -> bool:
     """Tells whether the environment names an endpoint for a service, such as an emulator's."""
-    return any(environ.get(name) for name in ("AWS_ENDPOINT_URL", f"AWS_ENDPOINT_URL_{service.upper()}"))
+    return any(os.environ.get(name) for name in ("AWS_ENDPOINT_URL", f"AWS_ENDPOINT_URL_{service.upper()}"))
 
 
 def read_key_address() -> tuple[str, str]:

@@ -40,8 +40,8 @@ _IN_VIEW = ("MessageNotInflight", "InvalidParameterValue", "ReceiptHandleIsInval
 class DeadLetters:
     """Passes the queue's messages to a handler, and deletes those that it takes."""
 
-    def __init__(self, url: str, client: Callable[[], SqsClient], retry: Retry | None = None) -> None:
-        self._url, self._client, self._retry = url, client, retry or Retry()
+    def __init__(self, url: str, client: Callable[[], SqsClient]) -> None:
+        self._url, self._client, self._retry = url, client, Retry()
 
     def each(self, take: Callable[[Delivery], bool], left_ms: Callable[[], int]) -> int:
         """Returns the number of messages that were taken. A failure leaves its message in the queue.

@@ -124,15 +124,14 @@ def read_filter(tag: str, since: str, before: str) -> tuple[str, str]:
     return read_since(since), read_since(before)
 
 
-def read_since(given: str, now: datetime | None = None) -> str:
+def read_since(given: str) -> str:
     """Converts a time, or an age such as `2h` or `7d`, to RFC 3339; "" if it is not given. Raises UserError."""
     if not given:
         return ""
     try:
         moment = datetime.fromisoformat(given)
     except ValueError:
-        ago_ms = _age_ms(given)
-        return ((now or datetime.now(UTC)) - timedelta(milliseconds=ago_ms)).isoformat()
+        return (datetime.now(UTC) - timedelta(milliseconds=_age_ms(given))).isoformat()
     return _with_zone(moment)
 
 
@@ -144,12 +143,12 @@ def _age_ms(given: str) -> int:
         raise UserError(f"{given!r:.40} is neither a duration nor a time", code=error.code, hint=hint) from None
 
 
-def read_start(start_at: str, delay: str, now: datetime | None = None) -> str:
+def read_start(start_at: str, delay: str) -> str:
     """Converts the time of a start, or a delay such as `2h`, to RFC 3339; "" for a start at once. Raises UserError."""
     if start_at and delay:
         raise UserError("--start-at and --delay both say when the run starts", code="bad_option", hint="keep one")
     if delay:
-        return ((now or datetime.now(UTC)) + timedelta(milliseconds=parse_duration(delay))).isoformat()
+        return (datetime.now(UTC) + timedelta(milliseconds=parse_duration(delay))).isoformat()
     return read_time("--start-at", start_at, "; --delay takes 2h or 7d")
 
 

@@ -82,13 +82,12 @@ class Table:
         *,
         retry: Retry | None = None,
         claim_bytes: int = limits.ITEM_BYTES,
-        records_kept_ms: int = RECORDS_KEPT_MS,
         compresses: bool = False,
         now_ms: Callable[[], int] = _now_ms,
     ) -> None:
         self.name, self.retry = name, retry or Retry()
         self._client, self._blobs = client, blobs
-        self._claim_bytes, self._records_kept_ms, self._now_ms = claim_bytes, records_kept_ms, now_ms
+        self._claim_bytes, self._now_ms = claim_bytes, now_ms
         self._compresses = compresses
 
     # -- large texts
@@ -123,7 +122,7 @@ class Table:
 
     def until(self) -> Item:
         """The TTL of what is written once and belongs to a run."""
-        return {EXPIRES: ttl(self._now_ms() + self._records_kept_ms)}
+        return {EXPIRES: ttl(self._now_ms() + RECORDS_KEPT_MS)}
 
     async def drop_blob(self, reference: str) -> None:
         """Deletes the blob of a claim check."""
