@@ -5,12 +5,12 @@ from __future__ import annotations
 import aws_cdk as cdk
 from aws_cdk import aws_apigatewayv2 as gateway
 from aws_cdk import aws_apigatewayv2_integrations as integrations
-from aws_cdk import aws_dynamodb as dynamodb
 from constructs import Construct
 
 from stepwell.cdk import metrics, nag
 from stepwell.cdk.functions import Handler
 from stepwell.cdk.props import EngineProps
+from stepwell.cdk.storage import make_table
 
 STAGE = "live"
 RATE_PER_SECOND = 100  # connects and messages of all watchers
@@ -33,7 +33,9 @@ class Live(Construct):
             throttle=gateway.ThrottleSettings(rate_limit=RATE_PER_SECOND, burst_limit=BURST),
         )
         nag.acknowledge(self.stage, nag.UNLOGGED)
-        self.table = _make_table(self, props)
+        # It holds nothing that outlives a connection, so it has no backups and goes with the stack.
+        self.table = make_table(self, "Connections", props, removal_policy=cdk.RemovalPolicy.DESTROY)
+        nag.acknowledge(self.table, nag.CONNECTIONS)
 
     @property
     def callback_arn(self) -> str:
@@ -70,20 +72,3 @@ class Live(Construct):
         for sender in (handler, stream):
             assert sender.function.role  # noqa: S101 - every handler has one
             nag.acknowledge(sender.function.role, nag.about_watchers(self.api, STAGE))
-
-
-def _make_table(scope: Construct, props: EngineProps) -> dynamodb.Table:
-    """Creates the table. It holds nothing that outlives a connection, so it has no backups and goes with the stack."""
-    table = dynamodb.Table(
-        scope,
-        "Connections",
-        partition_key=dynamodb.Attribute(name="pk", type=dynamodb.AttributeType.STRING),
-        sort_key=dynamodb.Attribute(name="sk", type=dynamodb.AttributeType.STRING),
-        billing_mode=dynamodb.BillingMode.PAY_PER_REQUEST,
-        time_to_live_attribute="expires",
-        encryption=dynamodb.TableEncryption.CUSTOMER_MANAGED if props.kms_key else None,
-        encryption_key=props.kms_key,
-        removal_policy=cdk.RemovalPolicy.DESTROY,
-    )
-    nag.acknowledge(table, nag.CONNECTIONS)
-    return table

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import aws_cdk as cdk
 from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_events as events
@@ -12,6 +14,11 @@ from stepwell.cdk import nag
 from stepwell.cdk.props import EngineProps
 
 BY_WORKFLOW, BY_STATE, BY_DUE = "by_workflow", "by_state", "by_due"
+INDEXES = (  # name, partition key, sort key, and what an index has beside the keys
+    (BY_WORKFLOW, "workflow", "at", None),
+    (BY_STATE, "state", "at", ["workflow"]),
+    (BY_DUE, "due_in", "due", None),
+)
 # How many days blobs are kept, by the prefix of their keys. A run that lives needs its blobs, however old: they have a
 # week more than its records, whose TTL is 100 years. Those of an ended run are deleted with its log.
 EXPIRING = {"blobs/days-14/": 14, "blobs/days-60/": 60, "blobs/days-400/": 400, "blobs/run-": 36_507}
@@ -38,42 +45,26 @@ class Storage(Construct):
         return f"{self.table.table_arn}/index/{name}"
 
     def _make_table(self, props: EngineProps) -> dynamodb.Table:
-        table = dynamodb.Table(
+        table = make_table(
             self,
             "Table",
-            partition_key=_text("pk"),
-            sort_key=_text("sk"),
-            billing_mode=dynamodb.BillingMode.PAY_PER_REQUEST,
-            time_to_live_attribute="expires",
+            props,
             stream=dynamodb.StreamViewType.NEW_AND_OLD_IMAGES,
             point_in_time_recovery_specification=dynamodb.PointInTimeRecoverySpecification(
                 point_in_time_recovery_enabled=True
             ),
-            # Without a customer's key: DynamoDB's own, which is free.
-            encryption=dynamodb.TableEncryption.CUSTOMER_MANAGED if props.kms_key else None,
-            encryption_key=props.kms_key,
             deletion_protection=props.keeps_data,
             removal_policy=props.removal_policy,
         )
-        table.add_global_secondary_index(
-            index_name=BY_WORKFLOW,
-            partition_key=_text("workflow"),
-            sort_key=_text("at"),
-            projection_type=dynamodb.ProjectionType.KEYS_ONLY,
-        )
-        table.add_global_secondary_index(
-            index_name=BY_STATE,
-            partition_key=_text("state"),
-            sort_key=_text("at"),
-            projection_type=dynamodb.ProjectionType.INCLUDE,
-            non_key_attributes=["workflow"],
-        )
-        table.add_global_secondary_index(
-            index_name=BY_DUE,
-            partition_key=_text("due_in"),
-            sort_key=_text("due"),
-            projection_type=dynamodb.ProjectionType.KEYS_ONLY,
-        )
+        projection = dynamodb.ProjectionType
+        for index, key, order, more in INDEXES:
+            table.add_global_secondary_index(
+                index_name=index,
+                partition_key=_text(key),
+                sort_key=_text(order),
+                projection_type=projection.INCLUDE if more else projection.KEYS_ONLY,
+                non_key_attributes=more,
+            )
         return table
 
     def _make_bucket(self, props: EngineProps) -> s3.Bucket:
@@ -116,6 +107,21 @@ def _bus_name(scope: Construct) -> str | None:
     if stack.stack_name == stack.node.path.replace("/", "-"):
         return None
     return cdk.Names.unique_resource_name(scope, max_length=256, separator="-", allowed_special_characters="-")
+
+
+def make_table(scope: Construct, construct_id: str, props: EngineProps, **options: Any) -> dynamodb.Table:
+    """Creates a table of `pk` and `sk`. Without a customer's key it has DynamoDB's own, which is free."""
+    return dynamodb.Table(
+        scope,
+        construct_id,
+        partition_key=_text("pk"),
+        sort_key=_text("sk"),
+        billing_mode=dynamodb.BillingMode.PAY_PER_REQUEST,
+        time_to_live_attribute="expires",
+        encryption=dynamodb.TableEncryption.CUSTOMER_MANAGED if props.kms_key else None,
+        encryption_key=props.kms_key,
+        **options,
+    )
 
 
 def _text(name: str) -> dynamodb.Attribute:
