@@ -227,18 +227,31 @@ _TOLD = 3  # operations of tasks, in full
 
 def _tasks(at: Standing, now_ms: int, statuses: Statuses) -> Why:
     """Explains a durable function by the operations that its tasks await, those for people first."""
-    since_ms = at.token.last_ms
+    count = at.token.open_tasks
+    text = f"Its tasks wait for {counted(count, 'operation')}."
+    return _beside(at, now_ms, statuses, count, text, _TOLD)
+
+
+def _dag(at: Standing, now_ms: int, statuses: Statuses) -> Why:
+    """Explains a DAG by the waits and the retries of its steps."""
+    at_work = current_steps(at)
+    text = f"{progress(at, {})} of its steps have ended; at work: {', '.join(at_work)}."
+    return _beside(at, now_ms, statuses, len(at_work), text)
+
+
+def _beside(at: Standing, now_ms: int, statuses: Statuses, count: int, text: str, most: int | None = None) -> Why:
+    """Explains `count` tokens side by side, `most` of them in full. One in the queue or with a worker has no Why."""
     retries = _retries(at.branches, now_ms)
     whys = [*_waits(at, _waiting(at), now_ms, statuses), *retries, *_begun_once(at.branches, now_ms)]
-    count = at.token.open_tasks
-    texts = [f"Its tasks wait for {counted(count, 'operation')}.", *(why.text for why in whys[:_TOLD])]
-    if len(whys) > _TOLD:
-        texts.append(f"So do {len(whys) - _TOLD} more: GET /runs/{at.run_id} lists them as `tokens`.")
-    wakers = [waker for why in whys[:_TOLD] for waker in why.wakers] + _own_timer(at.token)
-    in_queue = _is_moving(whys, count)
-    kind = "" if in_queue or not whys else whys[0].kind
+    texts = [text, *(why.text for why in whys[:most])]
+    if left := len(whys[most:]) if most else 0:
+        texts.append(f"So do {left} more: GET /runs/{at.run_id} lists them as `tokens`.")
+    wakers = [waker for why in whys[:most] for waker in why.wakers] + _own_timer(at.token)
     wakers += [QUEUE] if len(whys) < count else []
-    return Why(" ".join(texts), tuple(wakers), since_ms, kind, retry_ms=_soonest(retries), in_queue=in_queue)
+    in_queue = len(whys) < count or any(why.in_queue for why in whys)
+    kind = "" if in_queue or not whys else whys[0].kind
+    retry_ms = retries[0].retry_ms if retries else 0
+    return Why(" ".join(texts), tuple(wakers), at.token.last_ms, kind, retry_ms=retry_ms, in_queue=in_queue)
 
 
 def _own_timer(token: Token) -> list[Waker]:
@@ -251,25 +264,6 @@ def _own_timer(token: Token) -> list[Waker]:
 def _waiting(at: Standing) -> list[Token]:
     """Returns the tokens that wait, also beside others that do not."""
     return waiting_tokens(at) or [one for one in at.branches if is_waiting(one)]
-
-
-def _dag(at: Standing, now_ms: int, statuses: Statuses) -> Why:
-    """Explains a DAG by the waits and the retries of its steps."""
-    since_ms = at.token.last_ms
-    retries = _retries(at.branches, now_ms)
-    whys = [*_waits(at, _waiting(at), now_ms, statuses), *retries, *_begun_once(at.branches, now_ms)]
-    at_work = current_steps(at)
-    in_queue = _is_moving(whys, len(at_work))
-    texts = [f"{progress(at, {})} of its steps have ended; at work: {', '.join(at_work)}.", *(why.text for why in whys)]
-    wakers = [waker for why in whys for waker in why.wakers]
-    kind = "" if in_queue or not whys else whys[0].kind
-    wakers += [QUEUE] if len(whys) < len(at_work) else []
-    return Why(" ".join(texts), tuple(wakers), since_ms, kind, retry_ms=_soonest(retries), in_queue=in_queue)
-
-
-def _is_moving(whys: Sequence[Why], count: int) -> bool:
-    """Tells whether any of `count` tokens is in the queue or with a worker: those have no Why."""
-    return len(whys) < count or any(why.in_queue for why in whys)
 
 
 def _waits(at: Standing, tokens: Sequence[Token], now_ms: int, statuses: Statuses) -> list[Why]:
@@ -342,7 +336,3 @@ def _begun_once(tokens: Sequence[Token], now_ms: int) -> list[Why]:
     """Explains the tokens whose at_most_once step is under way."""
     found = [_begun(one, now_ms) for one in tokens if not one.ended and not is_waiting(one)]
     return [one for one in found if one is not None]
-
-
-def _soonest(retries: Sequence[Why]) -> int:
-    return retries[0].retry_ms if retries else 0

@@ -139,13 +139,12 @@ def _step(found: Sequence[Operation]) -> StepResult:
 
 def _numbered(name: str, used: Counter[str]) -> str:
     """Returns the name of a node: the operation's, with a number where that is taken."""
-    used[name] += 1
-    return name if used[name] == 1 else _numbered_again(name, used)
-
-
-def _numbered_again(name: str, used: Counter[str]) -> str:
-    numbered = f"{name} ({used[name]})"
-    return _numbered(name, used) if used[numbered] else _numbered(numbered, used)
+    free = name
+    while used[free]:
+        used[name] += 1
+        free = f"{name} ({used[name]})"
+    used[free] += 1
+    return free
 
 
 def _operation(name: str, found: Sequence[Operation]) -> NodeView:
