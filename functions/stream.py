@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from stepwell.api.views import view_of
+from stepwell.api.runs.views import view_of
 from stepwell.aws.changes import sequence_of
 from stepwell.aws.entry import Context, TimeLeft, open_entry
 from stepwell.aws.packed import package_root, read_packed

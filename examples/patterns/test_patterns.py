@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from stepwell.api.branches import BranchView, branch_view
+from stepwell.api.runs.branches import BranchView, branch_view
 from stepwell.definition.graph import Json
 from stepwell.errors import Conflict
 from stepwell.runtime.loop.driving import run_now

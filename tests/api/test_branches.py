@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from stepwell.api import branches
+from stepwell.api.runs import branches
 from stepwell.engine.actions import Outcome
 from stepwell.engine.records import Failure
 from tests.api.kit import World

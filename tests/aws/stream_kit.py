@@ -10,7 +10,7 @@ from typing import Any
 
 from ministack.services import dynamodb, eventbridge
 
-from stepwell.api.views import view_of
+from stepwell.api.runs.views import view_of
 from stepwell.aws.bus import Bus
 from stepwell.aws.notifications import NotificationQueue, Outgoing
 from stepwell.aws.s3_blobs import S3Blobs

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from stepwell.api.views import read_run
+from stepwell.api.runs.views import read_run
 from stepwell.definition.graph import Json, Limit
 from stepwell.limits import DAY_MS, FORK_LANE, SURVEY_WIDTH
 from stepwell.prices import Prices, usd_on_durable_functions, usd_on_step_functions

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from stepwell.api.histories import read_history
+from stepwell.api.runs.histories import read_history
 from stepwell.aws.bus import Bus
 from stepwell.definition.graph import Json
 from stepwell.engine.actions import Outcome

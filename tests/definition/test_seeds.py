@@ -16,8 +16,8 @@ from typing import Any, cast
 
 import pytest
 
-from stepwell.api.views import RunView
-from stepwell.api.vocabulary import in_words_of
+from stepwell.api.runs.views import RunView
+from stepwell.api.runs.vocabulary import in_words_of
 from stepwell.definition.compiler import compile_definition
 from stepwell.errors import InvalidInput
 from stepwell.runtime.loop.driving import run_now

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from stepwell.api.flows import Flow, read_flow
 from stepwell.api.graphs import node_states
-from stepwell.api.ran import steps_of
+from stepwell.api.runs.flows import Flow, read_flow
+from stepwell.api.runs.ran import steps_of
 from stepwell.runtime.loop.driving import run_now
 from stepwell.testing.kit import Stepwell
 

@@ -9,10 +9,10 @@ import pytest
 
 from stepwell.api.drawing.picture import draw
 from stepwell.api.drawing.shape import picture
-from stepwell.api.explain import explain
-from stepwell.api.flows import Flow
-from stepwell.api.ran import words_of
-from stepwell.api.views import read_run
+from stepwell.api.runs.explain import explain
+from stepwell.api.runs.flows import Flow
+from stepwell.api.runs.ran import words_of
+from stepwell.api.runs.views import read_run
 from stepwell.runtime.calls import survey
 from stepwell.runtime.loop.driving import run_now
 from stepwell.testing.kit import Run, Stepwell
@@ -219,7 +219,7 @@ def test_a_step_named_as_the_function_or_as_the_end_is_no_edge_to_that(flows: Fl
 
 def test_of_a_long_log_the_newest_operations_are_drawn(flows: Flows, monkeypatch: pytest.MonkeyPatch) -> None:
     """They keep their numbers, so that a node is the same operation however far the run goes on."""
-    monkeypatch.setattr("stepwell.api.flows.DRAWN", 2)
+    monkeypatch.setattr("stepwell.api.runs.flows.DRAWN", 2)
     flow = drawn(flows, "for x in range(5):\n    await ctx.step(mix, x)")
     assert edges(flow) == {"cake>mix (4)", "mix (4)>mix (5)", "mix (5)>end"}
     assert [edge["when"] for edge in flow.view["edges"]] == ["3 nodes before", None, None]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from stepwell.api.explain import Explanation, explain
+from stepwell.api.runs.explain import Explanation, explain
 from stepwell.runtime.loop.driving import run_now
 from stepwell.testing.kit import Run, Stepwell
 from tests.durable.dying import deaths

@@ -6,7 +6,7 @@ from typing import Any
 
 from stepwell.api.drawing.shape import picture
 from stepwell.api.graphs import graph_view
-from stepwell.api.ran import words_of
+from stepwell.api.runs.ran import words_of
 from stepwell.engine.entries import Entry
 from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.ports.headers import RunQuery

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from stepwell.api.explain import explain
-from stepwell.api.views import read_run
+from stepwell.api.runs.explain import explain
+from stepwell.api.runs.views import read_run
 from stepwell.engine.names import iso
 from stepwell.errors import Conflict, PortError
 from stepwell.limits import HOUR_MS, MINUTE_MS

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from stepwell.api.explain import explain
-from stepwell.api.flows import read_drawn
-from stepwell.api.moments import state_view
-from stepwell.api.views import read_run
+from stepwell.api.runs.explain import explain
+from stepwell.api.runs.flows import read_drawn
+from stepwell.api.runs.moments import state_view
+from stepwell.api.runs.views import read_run
 from stepwell.runtime.calls import survey
 from stepwell.runtime.calls.moments import as_of
 from stepwell.runtime.loop.driving import run_now

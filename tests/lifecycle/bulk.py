@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from stepwell.api.views import read_run
+from stepwell.api.runs.views import read_run
 from stepwell.definition.graph import Json
 from stepwell.errors import PortError
 from stepwell.runtime.calls.batching import Batch

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from stepwell.api.explain import explain
-from stepwell.api.views import read_run
-from stepwell.api.vocabulary import in_words_of
+from stepwell.api.runs.explain import explain
+from stepwell.api.runs.views import read_run
+from stepwell.api.runs.vocabulary import in_words_of
 from stepwell.errors import Conflict
 from stepwell.runtime.loop.driving import run_now
 from stepwell.testing.kit import Run, Stepwell

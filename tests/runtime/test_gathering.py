@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from stepwell.api.explain import explain
-from stepwell.api.views import run_view
+from stepwell.api.runs.explain import explain
+from stepwell.api.runs.views import run_view
 from stepwell.definition.graph import Json
 from stepwell.engine.entries import Entry
 from stepwell.errors import Conflict, InvalidInput, RunDeleted

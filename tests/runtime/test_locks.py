@@ -9,8 +9,8 @@ from unittest import mock
 
 import pytest
 
-from stepwell.api.explain import explain
-from stepwell.api.histories import read_history
+from stepwell.api.runs.explain import explain
+from stepwell.api.runs.histories import read_history
 from stepwell.definition.graph import Json
 from stepwell.engine.limits.locks import Claim
 from stepwell.engine.records import Kind

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stepwell.api.histories import read_history
+from stepwell.api.runs.histories import read_history
 from stepwell.errors import LeaseLost
 from stepwell.runtime.dispatch import give_up, is_exhausted
 from stepwell.runtime.log.door import Unlimited

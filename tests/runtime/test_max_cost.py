@@ -10,8 +10,8 @@ from typing import TypeVar
 
 import pytest
 
-from stepwell.api.explain import explain
-from stepwell.api.views import run_view
+from stepwell.api.runs.explain import explain
+from stepwell.api.runs.views import run_view
 from stepwell.engine.limits import spending
 from stepwell.engine.records import Kind
 from stepwell.engine.stored.codec import decode_record

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from stepwell.api.explain import explain
-from stepwell.api.views import run_view
+from stepwell.api.runs.explain import explain
+from stepwell.api.runs.views import run_view
 from stepwell.engine.actions import Drop, Pace
 from stepwell.engine.inputs import OverLimit
 from stepwell.engine.records import Kind

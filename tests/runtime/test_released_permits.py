@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from stepwell.api.explain import explain
+from stepwell.api.runs.explain import explain
 from stepwell.definition.graph import Json
 from stepwell.engine.limits.throttles import ASKS, FREES, PERMITTED
 from stepwell.engine.records import ROOT, End, Record

@@ -7,7 +7,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from stepwell.api.views import read_run
+from stepwell.api.runs.views import read_run
 from stepwell.engine.copying import changed
 from stepwell.engine.forks.marks import is_waiting
 from stepwell.engine.records import Status

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from stepwell.api.histories import read_history
-from stepwell.api.views import read_run, view_of
+from stepwell.api.runs.histories import read_history
+from stepwell.api.runs.views import read_run, view_of
 from stepwell.definition.compiler import compile_definition
 from stepwell.definition.graph import Json
 from stepwell.engine.entries import entry_json

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from stepwell.api.explain import explain
+from stepwell.api.runs.explain import explain
 from stepwell.engine.stored.codec import decode_record, encode_record
 from stepwell.errors import PortError
 from stepwell.limits import HOUR_MS, MINUTE_MS

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from stepwell.api.explain import explain
-from stepwell.api.views import run_view
+from stepwell.api.runs.explain import explain
+from stepwell.api.runs.views import run_view
 from stepwell.definition.graph import Limit, RateLimit
 from stepwell.engine.actions import Share
 from stepwell.engine.names import iso

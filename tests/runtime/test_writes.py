@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from stepwell.api.histories import read_history
+from stepwell.api.runs.histories import read_history
 from stepwell.engine.fold import fold
 from stepwell.engine.records import Goto, Kind, Record
 from stepwell.engine.stored.codec import encode_record

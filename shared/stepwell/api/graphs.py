@@ -8,9 +8,9 @@ from typing_extensions import TypedDict
 
 from stepwell.api.led_past import led_past, shown_rules
 from stepwell.api.pauses import WorkflowPauseView, pause_view
-from stepwell.api.rollbacks import node_not_undone, undone_steps
-from stepwell.api.states import current_steps, left_to_undo, live_tokens, status_of
-from stepwell.api.steps import StepResult
+from stepwell.api.runs.rollbacks import node_not_undone, undone_steps
+from stepwell.api.runs.states import current_steps, left_to_undo, live_tokens, status_of
+from stepwell.api.runs.steps import StepResult
 from stepwell.definition.durable import UNKNOWN, FunctionFacts
 from stepwell.definition.graph import END, Graph, Json, Node, Rule, dependency_id
 from stepwell.engine.children import DETACHED

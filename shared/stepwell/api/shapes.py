@@ -6,23 +6,23 @@ from typing import Any
 
 from typing_extensions import TypedDict
 
-from stepwell.api.branches import BranchView
 from stepwell.api.checked import CheckView
 from stepwell.api.deliveries import DeliveryPage, ReplayView
-from stepwell.api.explain import Explanation
 from stepwell.api.failures import FailureView
 from stepwell.api.graphs import GraphView, WorkflowSummary, WorkflowView
 from stepwell.api.limits import InLineView, LimitPage, LimitView, LineView, RateView
 from stepwell.api.log_lines import LogLineView
-from stepwell.api.moments import StateView
 from stepwell.api.pauses import WorkflowPausedView, WorkflowPauseView
+from stepwell.api.runs.branches import BranchView
+from stepwell.api.runs.explain import Explanation
+from stepwell.api.runs.moments import StateView
+from stepwell.api.runs.steps import StepResult
+from stepwell.api.runs.views import RunSummary, RunView, StartedView
+from stepwell.api.runs.vocabulary import AgentRunView, MachineRunView
+from stepwell.api.runs.waiting import LinksView
 from stepwell.api.schedules import SchedulePage, SchedulePausedView, ScheduleView
 from stepwell.api.stats import StatsView
-from stepwell.api.steps import StepResult
 from stepwell.api.versions import AliasView, VersionsView, VersionView
-from stepwell.api.views import RunSummary, RunView, StartedView
-from stepwell.api.vocabulary import AgentRunView, MachineRunView
-from stepwell.api.waiting import LinksView
 from stepwell.definition.graph import Json
 
 EntryView = TypedDict(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from datetime import UTC, datetime
 
-from stepwell.api.states import error_of
+from stepwell.api.runs.states import error_of
 from stepwell.engine.records import Status
 from stepwell.engine.waits.aside import is_limit
 from stepwell.engine.waits.code import is_code

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 
-from stepwell.api.views import view_of
+from stepwell.api.runs.views import view_of
 from stepwell.definition.compiler import compile_document
 from stepwell.definition.expressions import compile_expression
 from stepwell.definition.graph import Graph, Limit

@@ -13,9 +13,9 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from stepwell.api.histories import read_history
-from stepwell.api.views import read_run
-from stepwell.api.waiting import Shown
+from stepwell.api.runs.histories import read_history
+from stepwell.api.runs.views import read_run
+from stepwell.api.runs.waiting import Shown
 from stepwell.definition.compiler import compile_definition
 from stepwell.definition.durations import parse_duration
 from stepwell.definition.expressions import compile_expression

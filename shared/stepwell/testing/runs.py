@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from stepwell.api.branches import read_branches
+from stepwell.api.runs.branches import read_branches
 from stepwell.client.errors import UpdateFailed
 from stepwell.definition.child_names import child_names
 from stepwell.definition.graph import Json

@@ -23,7 +23,7 @@ from stepwell.api.requests import (
     UpdateBody,
     UpdateWaitQuery,
 )
-from stepwell.api.states import status_of
+from stepwell.api.runs.states import status_of
 from stepwell.definition.graph import Json
 from stepwell.engine.names import iso
 from stepwell.errors import Conflict

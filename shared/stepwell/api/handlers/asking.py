@@ -7,18 +7,9 @@ from typing import cast
 
 from pydantic import Field
 
-from stepwell.api.branches import find_branches, read_branches
-from stepwell.api.children import child_runs, made_of, page_of, read_statuses
-from stepwell.api.entered import states_entered
 from stepwell.api.exchange import Answer, Call, Route
-from stepwell.api.explain import explain
-from stepwell.api.explained_approvals import by_credentials
 from stepwell.api.failures import FAILED, FailuresQueryString, failures_of
-from stepwell.api.flows import read_drawn
-from stepwell.api.histories import last_entry, read_history
 from stepwell.api.large import fitted, fitted_entry, fitting, result_of
-from stepwell.api.moments import StateQueryString, state_view
-from stepwell.api.ran import words_of
 from stepwell.api.requests import (
     PRINTABLE,
     BranchesQueryString,
@@ -31,11 +22,20 @@ from stepwell.api.requests import (
     RunsQueryString,
     WholeListQueryString,
 )
-from stepwell.api.rollbacks import node_not_undone
-from stepwell.api.states import error_of
-from stepwell.api.views import RunView, run_summary, view_of
-from stepwell.api.vocabulary import MACHINE, in_words_of
-from stepwell.api.waiting import shown_to
+from stepwell.api.runs.branches import find_branches, read_branches
+from stepwell.api.runs.children import child_runs, made_of, page_of, read_statuses
+from stepwell.api.runs.entered import states_entered
+from stepwell.api.runs.explain import explain
+from stepwell.api.runs.explained_approvals import by_credentials
+from stepwell.api.runs.flows import read_drawn
+from stepwell.api.runs.histories import last_entry, read_history
+from stepwell.api.runs.moments import StateQueryString, state_view
+from stepwell.api.runs.ran import words_of
+from stepwell.api.runs.rollbacks import node_not_undone
+from stepwell.api.runs.states import error_of
+from stepwell.api.runs.views import RunView, run_summary, view_of
+from stepwell.api.runs.vocabulary import MACHINE, in_words_of
+from stepwell.api.runs.waiting import shown_to
 from stepwell.definition.graph import END, Json
 from stepwell.engine.entries import entry_json
 from stepwell.engine.names import iso

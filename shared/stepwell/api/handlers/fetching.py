@@ -7,17 +7,17 @@ from typing import Any
 
 from pydantic import Field
 
-from stepwell.api.branches import read_branches
 from stepwell.api.exchange import Answer, Call, Route
-from stepwell.api.flows import read_drawn
-from stepwell.api.histories import entry_with
 from stepwell.api.large import pointed, result_of
-from stepwell.api.moments import state_view
 from stepwell.api.problems import problem
 from stepwell.api.requests import BRANCH_PATTERN, ENTRY_PATTERN, Query, WaitQuery
-from stepwell.api.states import error_of, status_of, summary_of
-from stepwell.api.steps import error_view
-from stepwell.api.views import links, view_of
+from stepwell.api.runs.branches import read_branches
+from stepwell.api.runs.flows import read_drawn
+from stepwell.api.runs.histories import entry_with
+from stepwell.api.runs.moments import state_view
+from stepwell.api.runs.states import error_of, status_of, summary_of
+from stepwell.api.runs.steps import error_view
+from stepwell.api.runs.views import links, view_of
 from stepwell.definition.graph import Json
 from stepwell.engine.entries import entry_json
 from stepwell.engine.forks.branches import fork_id, parent_of

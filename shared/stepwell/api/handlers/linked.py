@@ -12,8 +12,8 @@ from stepwell.api import pages
 from stepwell.api.exchange import Answer, Call, Route
 from stepwell.api.parsing import read_json, too_large
 from stepwell.api.requests import REASON_CHARACTERS, CallbackFailBody, LinksBody, NoQuery
-from stepwell.api.states import waiting_tokens
-from stepwell.api.waiting import Shown, links_of, may_have_all
+from stepwell.api.runs.states import waiting_tokens
+from stepwell.api.runs.waiting import Shown, links_of, may_have_all
 from stepwell.definition.graph import Json
 from stepwell.engine.approvals import approval_for, asked, open_approvals
 from stepwell.engine.names import iso

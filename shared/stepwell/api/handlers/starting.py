@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from stepwell.api.exchange import Answer, Call, Route
 from stepwell.api.requests import NoQuery, RerunBody, StartBody, StartIdleBody, WaitQuery
-from stepwell.api.views import RunView, read_run, view_of
+from stepwell.api.runs.views import RunView, read_run, view_of
 from stepwell.errors import InvalidInput
 from stepwell.limits import KEY_CHARACTERS, YEAR_MS
 from stepwell.runtime.starts.admission import check_run_id

@@ -7,10 +7,10 @@ import uuid
 
 from stepwell.api.exchange import Call
 from stepwell.api.parsing import read_json
-from stepwell.api.states import cancelled_by, error_of, status_of
+from stepwell.api.runs.states import cancelled_by, error_of, status_of
+from stepwell.api.runs.vocabulary import MACHINE, WORDS
 from stepwell.api.step_functions import arns, asked
 from stepwell.api.step_functions.refusals import VALIDATION, Refused, is_about_input, refused_as
-from stepwell.api.vocabulary import MACHINE, WORDS
 from stepwell.definition.asl.names import EXECUTION, cause_of, name_of
 from stepwell.definition.graph import Json
 from stepwell.engine.records import Status

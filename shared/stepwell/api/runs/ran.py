@@ -8,9 +8,9 @@ from datetime import datetime
 
 from typing_extensions import TypedDict
 
-from stepwell.api.dags import is_done, step_views
-from stepwell.api.states import begun_phase, fork_at, is_shown_waiting, status_of, wait_of
-from stepwell.api.steps import StepResult, step_result, time_of
+from stepwell.api.runs.dags import is_done, step_views
+from stepwell.api.runs.states import begun_phase, fork_at, is_shown_waiting, status_of, wait_of
+from stepwell.api.runs.steps import StepResult, step_result, time_of
 from stepwell.definition.durations import span
 from stepwell.definition.graph import END, Graph, dependency_id
 from stepwell.engine.forks.branches import fork_id

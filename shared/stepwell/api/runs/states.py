@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from stepwell.api.dags import at_work, done, live_steps, step_views
-from stepwell.api.steps import StepResult
+from stepwell.api.runs.dags import at_work, done, live_steps, step_views
+from stepwell.api.runs.steps import StepResult
 from stepwell.definition.graph import Graph
 from stepwell.definition.text import counted
 from stepwell.engine.decide import can_be_held

@@ -10,12 +10,12 @@ from dataclasses import asdict
 
 from typing_extensions import TypedDict
 
-from stepwell.api.branches import ForkView, fork_view
-from stepwell.api.children import ChildView, Statuses, child_views, parent_id, read_statuses
-from stepwell.api.gathered import GatheringView, gathering_view
-from stepwell.api.ran import TokenView, attempts_of, shown_inside, steps_of, tokens_of
-from stepwell.api.rollbacks import RollbackView, outcome_of, rollback_view
-from stepwell.api.states import (
+from stepwell.api.runs.branches import ForkView, fork_view
+from stepwell.api.runs.children import ChildView, Statuses, child_views, parent_id, read_statuses
+from stepwell.api.runs.gathered import GatheringView, gathering_view
+from stepwell.api.runs.ran import TokenView, attempts_of, shown_inside, steps_of, tokens_of
+from stepwell.api.runs.rollbacks import RollbackView, outcome_of, rollback_view
+from stepwell.api.runs.states import (
     cancelled_by,
     current_steps,
     error_of,
@@ -29,9 +29,9 @@ from stepwell.api.states import (
     wait_of,
     waiting_tokens,
 )
-from stepwell.api.steps import ErrorView, StepResult, error_view, time_of
-from stepwell.api.trying import tried_at, tried_in
-from stepwell.api.waiting import AwaitedEvent, Shown, awaited_events, waiting_data
+from stepwell.api.runs.steps import ErrorView, StepResult, error_view, time_of
+from stepwell.api.runs.trying import tried_at, tried_in
+from stepwell.api.runs.waiting import AwaitedEvent, Shown, awaited_events, waiting_data
 from stepwell.definition.graph import Json
 from stepwell.engine import gathering
 from stepwell.engine.names import iso, shown_state

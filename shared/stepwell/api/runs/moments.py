@@ -10,10 +10,10 @@ from typing_extensions import TypedDict
 
 from stepwell.api.graphs import node_states
 from stepwell.api.large import shortened
-from stepwell.api.ran import steps_of, taken_edges
 from stepwell.api.requests import Query
-from stepwell.api.states import current_steps, phase_of, status_of
-from stepwell.api.steps import StepResult, time_of
+from stepwell.api.runs.ran import steps_of, taken_edges
+from stepwell.api.runs.states import current_steps, phase_of, status_of
+from stepwell.api.runs.steps import StepResult, time_of
 from stepwell.definition.graph import Json
 from stepwell.definition.text import pointer_part
 from stepwell.engine.names import shown_state

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from typing_extensions import TypedDict
 
-from stepwell.api.states import waiting_tokens
+from stepwell.api.runs.states import waiting_tokens
 from stepwell.engine.children import DETACHED, id_of
 from stepwell.engine.entries import Entry
 from stepwell.engine.token import StepView, Token

@@ -8,10 +8,10 @@ from typing import Any
 from pydantic.alias_generators import to_camel
 from typing_extensions import TypedDict
 
-from stepwell.api.children import waited_for
 from stepwell.api.requests import VOCABULARIES
-from stepwell.api.states import error_of, status_unpaused
-from stepwell.api.views import RunView
+from stepwell.api.runs.children import waited_for
+from stepwell.api.runs.states import error_of, status_unpaused
+from stepwell.api.runs.views import RunView
 from stepwell.definition.asl.names import cause_of, name_of
 from stepwell.definition.graph import END, Json
 from stepwell.engine.records import Status

@@ -13,10 +13,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from stepwell.api.graphs import EdgeView, GraphView, NodeView, graph_view, node_states
-from stepwell.api.operations import Operation, Reading
-from stepwell.api.ran import steps_of, summed, taken_edges
-from stepwell.api.steps import StepResult, step_result
-from stepwell.api.trying import tried_at, tried_in
+from stepwell.api.runs.operations import Operation, Reading
+from stepwell.api.runs.ran import steps_of, summed, taken_edges
+from stepwell.api.runs.steps import StepResult, step_result
+from stepwell.api.runs.trying import tried_at, tried_in
 from stepwell.definition.graph import END, Graph, Json
 from stepwell.engine.records import Record
 from stepwell.engine.token import Token

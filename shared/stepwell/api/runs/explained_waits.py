@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from typing_extensions import TypedDict
 
-from stepwell.api.children import ChildView, Statuses, waited_for
-from stepwell.api.explained_approvals import approvals_text, with_approvers
-from stepwell.api.states import wait_of
+from stepwell.api.runs.children import ChildView, Statuses, waited_for
+from stepwell.api.runs.explained_approvals import approvals_text, with_approvers
+from stepwell.api.runs.states import wait_of
 from stepwell.definition.wait_schemas import SCHEMAS
 from stepwell.engine.names import iso
 from stepwell.engine.parts import left_of

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing_extensions import TypedDict
 
-from stepwell.api.states import failed_compensation, left_to_undo
-from stepwell.api.steps import ErrorView, error_view
+from stepwell.api.runs.states import failed_compensation, left_to_undo
+from stepwell.api.runs.steps import ErrorView, error_view
 from stepwell.engine.records import Status
 from stepwell.runtime.log.standing import Standing
 

@@ -14,8 +14,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import field, replace
 from typing import TypeAlias
 
-from stepwell.api.ran import views_in
-from stepwell.api.states import wait_of
+from stepwell.api.runs.ran import views_in
+from stepwell.api.runs.states import wait_of
 from stepwell.definition.graph import Graph
 from stepwell.engine.durable.tasks import place_of
 from stepwell.engine.fold import apply

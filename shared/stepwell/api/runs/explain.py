@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from typing_extensions import TypedDict
 
-from stepwell.api.children import Statuses
-from stepwell.api.explained_waits import QUEUE, Waker, Why, explained_wait
 from stepwell.api.pauses import WorkflowPauseView, pause_text, pause_view, unpause_path
-from stepwell.api.states import (
+from stepwell.api.runs.children import Statuses
+from stepwell.api.runs.explained_waits import QUEUE, Waker, Why, explained_wait
+from stepwell.api.runs.states import (
     CLEANING_UP,
     current_steps,
     failed_compensation,

@@ -7,12 +7,12 @@ from dataclasses import replace
 
 from typing_extensions import TypedDict
 
-from stepwell.api.children import ChildView, Statuses, children_of, read_statuses
-from stepwell.api.rollbacks import undone_steps
-from stepwell.api.states import begun_phase, error_of, fork_at
-from stepwell.api.steps import ErrorView, StepResult, error_view, step_result, time_of
-from stepwell.api.trying import tried_at
-from stepwell.api.waiting import waiting_data
+from stepwell.api.runs.children import ChildView, Statuses, children_of, read_statuses
+from stepwell.api.runs.rollbacks import undone_steps
+from stepwell.api.runs.states import begun_phase, error_of, fork_at
+from stepwell.api.runs.steps import ErrorView, StepResult, error_view, step_result, time_of
+from stepwell.api.runs.trying import tried_at
+from stepwell.api.runs.waiting import waiting_data
 from stepwell.definition.graph import Graph, Json
 from stepwell.engine.forks.branches import fork_id
 from stepwell.engine.forks.marks import is_waiting
