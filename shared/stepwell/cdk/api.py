@@ -148,7 +148,7 @@ class Api(Construct):
         return stage
 
     def arns(self, routes: Routes) -> list[str]:
-        """Returns a policy statement that allows a principal to invoke calls."""
+        """Returns the ARNs of these routes, for a policy that allows calls of them."""
         return [self.http.arn_for_execute_api(method, path, self.stage.stage_name) for method, path in routes]
 
 

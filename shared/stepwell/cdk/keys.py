@@ -27,7 +27,7 @@ def open_to_services(scope: Construct, key: kms.IKey) -> None:
 
 
 def _allow(key: kms.IKey, service: str, when: Mapping[str, Mapping[str, str]]) -> None:
-    """Builds a statement of the key's policy, where `*` is the key itself."""
+    """Allows a service to use the key. In the key's policy, `*` is the key itself."""
     key.add_to_resource_policy(
         iam.PolicyStatement(
             principals=[iam.ServicePrincipal(service)], actions=list(_USE), resources=["*"], conditions=when

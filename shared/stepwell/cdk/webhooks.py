@@ -74,7 +74,7 @@ class Webhooks:
 
 
 def read_webhooks(file: Path | None) -> Webhooks:
-    """Reads the file; None if there is none. Raises BadProperty if it is not a valid webhooks file."""
+    """Reads the file; without one there are no webhooks. Raises BadProperty if it is not a valid webhooks file."""
     if file is None:
         return Webhooks()
     try:

@@ -91,7 +91,7 @@ class FindingClient(Client):
             typer.echo(f"waiting for the server at {self.url}, which has not answered yet", err=True)
 
     def whole(self, given: str) -> str:
-        """The run's id, of what a command has named and this client has asked for."""
+        """Returns the whole id of a run that this client has asked for by a part of it."""
         return self._found.get(given, given)
 
     def _newest(self) -> str:

@@ -27,7 +27,7 @@ Send = Callable[..., httpx.Response]  # method, url, headers and content
 
 
 class Forwarder:
-    """Answers an event of API Gateway as the API does that `send` reaches; the console's files are this machine's.
+    """Answers events of API Gateway with what the API behind `send` answers; the console's files are this machine's.
 
     `key`: whoever calls must have it, first in the query of the page, then in a cookie. Other users of this machine
     reach the port too, and must not act with the caller's credentials. `feed`: the origin of the API's live feed.
@@ -90,7 +90,7 @@ class Forwarder:
 
 
 def _is_kept(name: str) -> bool:
-    """Which pages may read an answer is said once, by the server that forwards it: browsers refuse it said twice."""
+    """Leaves out which pages may read an answer: the server that forwards it says that, and browsers refuse two."""
     return name not in DROPPED and not name.startswith("access-control-")
 
 

@@ -14,7 +14,7 @@ _RUN = re.compile(r"\b(simulated-\d+|run_[0-9a-f]+)\b")  # the ids of simulated 
 
 
 class _Once(TextIOBase):
-    """Passes each line on that it has not had yet. `end`: what is left is a line too."""
+    """Prints each different line once, on stderr. `end` prints the line that is not finished."""
 
     def __init__(self) -> None:
         self._seen, self._begun = set[str](), ""
@@ -33,7 +33,7 @@ class _Once(TextIOBase):
 
 
 class _OnceLogged(logging.Filter):
-    """Lets each message pass once, with its traceback. The same of another simulated run is no other one."""
+    """Lets each message pass once, with its traceback. The id of a simulated run makes no difference."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -56,7 +56,7 @@ def report(answer: Mapping[str, Any], as_json: bool, told: str) -> None:
 def print_error(error: StepwellError, *, as_json: bool = False, commands: Iterable[str] = ()) -> None:
     """Prints an error on stderr: message, places, hint, and code. As JSON it is a problem document, on stdout.
 
-    `commands`: those that take a `--url`, which the hint names with that of the command that failed.
+    `commands`: the names of those that take a `--url`. In the hint they get that of the command that failed.
     """
     hint = all_there(with_run(hint_of(error)), commands)
     if as_json:

@@ -29,9 +29,9 @@ _TONES = {"ALARM": "red", "OK": "green", "INSUFFICIENT_DATA": "dim"}
 def with_address(
     given: str, contexts: Sequence[Mapping[str, Any]], before: Mapping[str, str], *, yes: bool
 ) -> tuple[Mapping[str, str], str]:
-    """The stack's properties with who is told of alarms, and what to say of it. `contexts`: the command's own first.
+    """Returns the stack's properties with the address for alarms, and a note to print. `contexts`: the command's first.
 
-    That is the command's address, the project's, that of the deployment before, or the answer of whoever deploys.
+    The address is the command's, the project's, that of the deployment before, or the answer of whoever deploys.
     """
     properties = contexts[0]
     if given:

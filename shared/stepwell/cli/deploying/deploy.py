@@ -152,7 +152,7 @@ def _check_consent(order: Order) -> None:
 
 
 def _changed(order: Order, found: tuple[Mapping[str, str], str]) -> Order:
-    """The order with these properties. Tells what there is to say of them."""
+    """Returns the order with the found properties, and prints the note on them."""
     properties, said = found
     if said:
         _tell(said)

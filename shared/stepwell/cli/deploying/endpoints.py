@@ -25,7 +25,7 @@ def is_local(endpoint: str) -> bool:
 def for_emulator(
     endpoint: str, properties: Mapping[str, str], others: Sequence[Mapping[str, Any]], place: Path
 ) -> tuple[Mapping[str, str], str]:
-    """Returns the properties for this endpoint, and what to say of it. What somebody has chosen stays.
+    """Returns the properties for this endpoint, and a note to print. What somebody has chosen stays.
 
     An emulator runs the functions on this machine, most of them without Docker, where packages for arm64 may not run.
     """

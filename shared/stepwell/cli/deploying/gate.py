@@ -49,7 +49,7 @@ class Reported:
 
 
 class Gate(TyperCommand):
-    """The command, whose `--against` takes several places, as `--jobs` takes one."""
+    """The command `gate`, whose `--against` takes several places."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Reads the command line."""
@@ -114,7 +114,7 @@ def _reported(url: str, most: int, statuses: Sequence[str]) -> list[Reported]:
 
 
 def gate_runs(asked: Sequence[Reported | Export], folder: Path, jobs: int = MOST_JOBS) -> Iterator[Gated]:
-    """Checks so many runs at once, each in a process of its own, and shows the progress on a terminal."""
+    """Checks `jobs` runs at a time, in processes of their own, and shows the progress on a terminal."""
     jobs = min(jobs, os.cpu_count() or 1) if len(asked) > _FEW else 1
     one: Callable[[Reported | Export], Gated] = partial(_gated, folder=folder)
     if jobs == 1:

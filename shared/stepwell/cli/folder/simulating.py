@@ -104,7 +104,7 @@ def _tell_of_own(workflow: str, errors: Sequence[str]) -> None:
 
 
 def _fails_by_itself(found: Simulation, graph: Graph, given: Assumptions) -> bool:
-    """Whether every run failed, though no step or wait was to: in a function's own code, or for what is not given."""
+    """Returns whether all runs failed although no step or wait was to: in their own code, or for lack of values."""
     chances = [chance for one in (given.default, *given.steps.values()) for chance in (one.fails, one.times_out)]
     chances += [chance for one in given.waits.values() for chance in (one.never, one.rejects)]
     if 1 in chances:
@@ -159,7 +159,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _code(folder: Path) -> tuple[Callable[[], Any], Callable[[str], Any]]:
-    """Returns what runs durable functions, and what tells the defaults of a step's function."""
+    """Returns a maker of the executor of durable functions, and a reader of the defaults of steps."""
     from stepwell.definition.authoring import StepDefaults  # noqa: PLC0415 - with the compiler
     from stepwell.memory.clocks import VirtualClock  # noqa: PLC0415
     from stepwell.project import project_of  # noqa: PLC0415

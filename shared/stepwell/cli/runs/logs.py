@@ -69,7 +69,7 @@ def _lines(client: Client, run: JsonObject, *, follow: bool) -> Iterator[JsonObj
 
 
 def _late(at: str) -> str:
-    """A line of before this time comes no more, when one of this time has."""
+    """Returns the time before which no line comes any more after one of this time."""
     moment = parse_time(at)
     return (moment - _LATE).isoformat() if moment else ""
 

@@ -85,16 +85,15 @@ def _places(found: Sequence[JsonObject]) -> list[str]:
 
 
 def _dropped(answer: JsonObject) -> list[str]:
-    """What completed after the failure and is not kept, a line for each: of tasks, it runs again."""
+    """A line for each step that completed after the failure and is not kept. Those of tasks run again."""
     found = [(one["token"], one["step"]) for one in answer.get("dropped", ())]  # an older server does not say
-    own = [place for place in found if place[0] == ROOT]
     lines = [
-        f"  {'drops' if place in own else 'again'}  {place[0]}  {place[1]}, which completed after the failure"
-        for place in found
+        f"  {'drops' if token == ROOT else 'again'}  {token}  {step}, which completed after the failure"
+        for token, step in found
     ]
-    return (
-        [*lines, "If one of these undid a step that is kept, go on --from that step, or start anew."] if own else lines
-    )
+    if any(token == ROOT for token, _ in found):
+        lines.append("If one of these undid a step that is kept, go on --from that step, or start anew.")
+    return lines
 
 
 def rerun(

@@ -52,7 +52,7 @@ class Columns:
     id: int = 7
 
     def fit(self, entries: Iterable[Mapping[str, Any]], now: datetime) -> Columns:
-        """Returns columns in which these entries have room, too."""
+        """Returns columns that are wide enough for these entries too."""
         rows = [(self.at, self.kind, self.step, self.id), *(map(len, _cells(entry, now)) for entry in entries)]
         return Columns(*(min(max(widths), _WIDEST) for widths in zip(*rows, strict=True)))
 

@@ -176,7 +176,7 @@ def next_command(run: Mapping[str, Any], user: str = "", *, is_named: bool = Fal
 
 
 def linked_person(run: Mapping[str, Any], user: str = "") -> str:
-    """Returns who may answer an approval by a link alone, as the API shows none to this caller; empty if nobody is so.
+    """Returns the approver who can answer only by a link, which the API hides from this caller; empty if there is none.
 
     An API that knows its callers shows no links, and takes no name from `--by`. An approver that it may know is an ARN.
     """
@@ -212,7 +212,7 @@ def _asked(run: Mapping[str, Any], user: str) -> tuple[str, str, str]:
 
 
 def _of_several(data: Any, user: str) -> tuple[str, str] | None:
-    """One of several approvals of a wait, as `/approval_2`, and who may answer it: first one that the user may."""
+    """One of several approvals of a wait, as `/approval_2`, and who may answer it; first one that the user may."""
     approvals = data.get("approvals") if isinstance(data, Mapping) else None
     if not isinstance(approvals, Mapping):
         return None
