@@ -18,7 +18,7 @@ from stepwell.api.deliveries import delivery_view
 from stepwell.api.exchange import Answer, Call, Route
 from stepwell.api.handlers.asking import paged
 from stepwell.api.requests import DeliveriesQueryString, NoQuery, ReplayBody
-from stepwell.api.webhooks.sources import Meaning, Source, as_unmappable, body_of, meaning_of
+from stepwell.api.webhooks.sources import Meaning, Source, as_unmappable, body_of, meaning_of, source_named
 from stepwell.api.webhooks.taking import Taken, name_of, take
 from stepwell.errors import Conflict, InvalidInput, NotFound
 from stepwell.limits import DELIVERY_KEPT_MAX_MS, KEY_CHARACTERS, REPLAYS
@@ -34,14 +34,14 @@ def delivery_routes(sources: Sources) -> tuple[Route, ...]:
     async def list_deliveries(call: Call) -> Answer:
         asked = call.asked(DeliveriesQueryString)
         known = sources()
-        named = [_named(known, asked.source)] if asked.source else [one for one in known.values() if one.keep_ms]
+        named = [source_named(known, asked.source)] if asked.source else [one for one in known.values() if one.keep_ms]
         found, cursor = await _page(call, named, asked)
         return paged([delivery_view(one) for one in found], cursor)
 
     async def replay_delivery(call: Call) -> Answer:
         call.asked(NoQuery)
         body = call.body(ReplayBody)
-        return await _replay(call, _named(sources(), body.source), body)
+        return await _replay(call, source_named(sources(), body.source), body)
 
     listing = {200: "a page", 404: "no such source"}
     replaying = {
@@ -56,13 +56,6 @@ def delivery_routes(sources: Sources) -> tuple[Route, ...]:
         Route("POST", "/deliveries:replay", replay_delivery, "Replay a stored webhook delivery", replaying,
               "ReplayView", ReplayBody),
     )  # fmt: skip
-
-
-def _named(sources: Mapping[str, Source], name: str) -> Source:
-    if name not in sources:
-        raise NotFound("there is no such webhook source", code="unknown_source",
-                       hint="webhooks.yaml lists the sources")  # fmt: skip
-    return sources[name]
 
 
 async def _page(call: Call, sources: list[Source], asked: DeliveriesQueryString) -> tuple[list[Listed], str]:

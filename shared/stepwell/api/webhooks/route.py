@@ -12,7 +12,7 @@ from stepwell.api.problems import problem
 from stepwell.api.webhooks.claims import BadSignature
 from stepwell.api.webhooks.keeping import Keeper, refused
 from stepwell.api.webhooks.signatures import verify
-from stepwell.api.webhooks.sources import Source, as_unmappable, body_of, delivery_id, meaning_of
+from stepwell.api.webhooks.sources import Source, as_unmappable, body_of, delivery_id, meaning_of, source_named
 from stepwell.api.webhooks.taking import Taken, name_of, take
 from stepwell.definition.graph import Json
 from stepwell.definition.webhook_schemes import ID_HEADERS, MARK_HEADERS, Proof, Signing
@@ -27,11 +27,7 @@ def webhook_routes(sources: Callable[[], Mapping[str, Source]]) -> tuple[Route, 
     keeper = Keeper()
 
     async def take_webhook(call: Call) -> Answer:
-        source = sources().get(call.path["source"])
-        if source is None:
-            raise NotFound("there is no such webhook source", code="unknown_source",
-                           hint="webhooks.yaml lists the sources")  # fmt: skip
-        return await _take(source, call, keeper)
+        return await _take(source_named(sources(), call.path["source"]), call, keeper)
 
     return (
         Route(

@@ -17,7 +17,7 @@ from stepwell.definition.expressions import compile_expression
 from stepwell.definition.graph import Json
 from stepwell.definition.webhook_schemes import Signing, signings_of
 from stepwell.definition.webhooks import EXPRESSION_NAMES
-from stepwell.errors import ExpressionError, InvalidInput, UserError
+from stepwell.errors import ExpressionError, InvalidInput, NotFound, UserError
 from stepwell.runtime.steps.secrets import Secrets
 from stepwell.values import dataclass
 
@@ -71,6 +71,14 @@ def sources_of(document: Mapping[str, Json] | None, secrets: Secrets) -> dict[st
         )
         for name, one in given.items()
     }
+
+
+def source_named(sources: Mapping[str, Source], name: str) -> Source:
+    """Returns the source of this name. Raises NotFound."""
+    if name not in sources:
+        raise NotFound("there is no such webhook source", code="unknown_source",
+                       hint="webhooks.yaml lists the sources")  # fmt: skip
+    return sources[name]
 
 
 def meaning_of(source: Source, call: Call, body: Json) -> Meaning | None:
