@@ -12,7 +12,7 @@ from stepwell.api.runs.rollbacks import node_not_undone, undone_steps
 from stepwell.api.runs.states import current_steps, left_to_undo, live_tokens, status_of
 from stepwell.api.runs.steps import StepResult
 from stepwell.definition.durable import UNKNOWN, FunctionFacts
-from stepwell.definition.graph import END, Graph, Json, Node, Rule, dependency_id
+from stepwell.definition.graph import END, Graph, Json, Node, Rule, Step, dependency_id
 from stepwell.engine.children import DETACHED
 from stepwell.engine.forks.marks import is_waiting
 from stepwell.engine.names import node_of
@@ -159,11 +159,16 @@ def node_states(at: Standing, steps: Mapping[str, StepResult]) -> dict[str, str]
     return states
 
 
+def detached_by(step: Step | None) -> str:
+    """Returns the workflow of the detached run that a step starts; "" if it starts none."""
+    return step.run.removeprefix(DETACHED) if step is not None and step.run.startswith(DETACHED) else ""
+
+
 def _node(graph: Graph, node: Node) -> NodeView:
     is_fork = node.fan_out == "all" or any(rule.foreach for rule in node.rules)
     called = [one.workflow for one in node.call.children] if node.call else []
-    if node.step and node.step.run.startswith(DETACHED):
-        called = [node.step.run.removeprefix(DETACHED)]
+    if workflow := detached_by(node.step):
+        called = [workflow]
     is_last = not any(node.name in needs for needs in graph.dependencies.values())
     return NodeView(
         name=node.name,

@@ -11,11 +11,10 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import TypeAlias
 
-from stepwell.api.graphs import GraphView
+from stepwell.api.graphs import GraphView, detached_by
 from stepwell.api.led_past import led_past, shown_rules
 from stepwell.definition.compiled import Expression
 from stepwell.definition.graph import END, Call, Graph, Json, Node, Rule, dependency_id
-from stepwell.engine.children import DETACHED
 from stepwell.engine.waits.kind import kind_named
 from stepwell.values import dataclass
 
@@ -184,8 +183,8 @@ def _node_shape(node: Node, shape_id: str, status: str) -> Shape:
         kind, what = "wait", kind_named(node.wait.kind).words(node.wait)
     elif node.call is not None:
         kind, what = "call", _call_words(node.call)
-    elif node.step is not None and node.step.run.startswith(DETACHED):
-        kind, what = "call", f"workflow: {node.step.run.removeprefix(DETACHED)}, detached"
+    elif workflow := detached_by(node.step):
+        kind, what = "call", f"workflow: {workflow}, detached"
     elif node.step is not None:
         kind, what = "step", node.step.run
     return Shape(shape_id, kind, node.name, " · ".join(filter(None, (*_fork_words(node), what))), known)

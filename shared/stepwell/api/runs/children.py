@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from typing_extensions import TypedDict
 
+from stepwell.api.graphs import detached_by
 from stepwell.api.runs.states import waiting_tokens
-from stepwell.engine.children import DETACHED, id_of
+from stepwell.engine.children import id_of
 from stepwell.engine.entries import Entry
 from stepwell.engine.token import StepView, Token
 from stepwell.errors import InvalidInput
@@ -172,10 +173,7 @@ def started_by(entry: Entry) -> list[str]:
 def _detached(at: Standing, step: str, view: StepView) -> str:
     """Returns the workflow of a detached run that a step has started."""
     node = at.graph.nodes.get(step)
-    is_detached = node is not None and node.step is not None and node.step.run.startswith(DETACHED)
-    if not is_detached or node is None or node.step is None or not isinstance(view.output, str):
-        return ""
-    return node.step.run.removeprefix(DETACHED)
+    return detached_by(node.step) if node is not None and isinstance(view.output, str) else ""
 
 
 def _may_be_detached(view: StepView) -> bool:
