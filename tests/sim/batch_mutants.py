@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 from unittest import mock
 
+from stepwell.engine import batching
 from stepwell.engine.actions import Action, Write
 from stepwell.engine.records import Goto, Kind, Record
 from stepwell.engine.stored import token_batches
@@ -34,7 +35,7 @@ def everything_waits() -> Iterator[None]:
 @contextmanager
 def beginnings_wait() -> Iterator[None]:
     """A step that runs at most once begins before it is written that it does."""
-    waits = token_batches.waits
+    waits = batching.waits
 
     def waits_too(graph: Any, token: Any, write: Write, after: Any) -> bool:
         return write.record.kind is Kind.BEGAN or waits(graph, token, write, after)
