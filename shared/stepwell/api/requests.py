@@ -109,7 +109,7 @@ class Body(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _without_nulls(cls, given: object) -> object:
-        if not isinstance(given, dict):
+        if not isinstance(given, dict) or None not in given.values():
             return given
         left_out = {field.alias or name for name, field in cls.model_fields.items() if _is_left_out_by_null(field)}
         return {name: value for name, value in given.items() if value is not None or name not in left_out}

@@ -110,9 +110,10 @@ def wait_of(graph: Graph, token: Token) -> tuple[Parked, str] | None:
 
 def is_shown_waiting(at: Standing) -> bool:
     """Returns whether a run waits, as its header says: its branches were not read, or those of its branches."""
-    is_forked = fork_at(at.token) is not None or at.token.has_open_tasks
+    if unpaused(at.header) is not Status.WAITING:
+        return False
     is_read = bool(at.branches) and all(fork_at(one) is None for one in at.branches)
-    return unpaused(at.header) is Status.WAITING and is_forked and not is_read
+    return not is_read and (fork_at(at.token) is not None or at.token.has_open_tasks)
 
 
 def live_tokens(at: Standing) -> list[Token]:
@@ -120,7 +121,6 @@ def live_tokens(at: Standing) -> list[Token]:
 
     A branch that has not begun is not live.
     """
-    fork = fork_at(at.token)
     if at.token.phase is Phase.WAITING_TO_COMPENSATE:
         return [at.token]
     if at.token.ended or at.token.undoing is not None:
@@ -130,7 +130,8 @@ def live_tokens(at: Standing) -> list[Token]:
     is_aside = at.token.aside is not None and is_waiting(at.token)
     if at.token.has_open_tasks and at.branches and not is_aside:
         return [one for one in at.branches if not one.ended]
-    if fork is None or not at.branches:
+    fork = fork_at(at.token) if at.branches else None
+    if fork is None:
         return [at.token]
     ended = {index for index, one in enumerate(at.branches) if one.ended}
     return [one for index, one in enumerate(at.branches)

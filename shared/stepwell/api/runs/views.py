@@ -6,7 +6,7 @@ The TypedDicts are the named schemas of the OpenAPI document.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import fields
 
 from typing_extensions import TypedDict
 
@@ -240,13 +240,13 @@ def _current_steps(at: Standing, status: Status, tokens: Sequence[TokenView]) ->
     return current_steps(at)
 
 
+_COUNTED = [one.name for one in fields(Cost) if one.name != "is_whole"]
 _ESTIMATED = ["read_units", "queue_requests", "invocations"]
 
 
 def cost_view(cost: Cost, token: Token, steps: int, prices: Prices) -> CostView:
     """Returns the run's ledger with USD. `steps`: attempts. Records are those of its own log."""
-    counts = asdict(cost)
-    names = [name for name in counts if name != "is_whole"]
+    used = {name: getattr(cost, name) for name in _COUNTED}
     return CostView(
         steps=steps,
         records=token.slot + 1,
@@ -260,9 +260,9 @@ def cost_view(cost: Cost, token: Token, steps: int, prices: Prices) -> CostView:
         objects=cost.objects,
         step_seconds=cost.step_seconds,
         output_bytes=cost.output_bytes,
-        usd=round(usd_here(counts, prices), 9),
+        usd=round(usd_here(used, prices), 9),
         prices_as_of=prices.as_of,
-        estimated=_ESTIMATED if cost.is_whole else names,
+        estimated=_ESTIMATED if cost.is_whole else _COUNTED,
     )
 
 
