@@ -11,13 +11,14 @@ from pathlib import Path
 import pytest
 
 from stepwell.limits import HOUR_MS
+from stepwell.local import wiring
 from stepwell.local.ends import Ends
 from stepwell.local.gateway import Gateway
 from stepwell.local.pump import Pump
-from stepwell.local.wiring import StoppableClock, open_local
+from stepwell.local.wiring import KEPT_MS, StoppableClock, open_local
 from stepwell.runtime.calls import polling
 from stepwell.runtime.folder.loading import load_folder
-from stepwell.runtime.loop.driving import Pause, run_now
+from stepwell.runtime.loop.driving import Pause, run_now, run_to_pause
 from stepwell.runtime.starts.starting import Start
 from tests.local.kit import DEADLINE_SECONDS
 from tests.local.test_gateway import call, scope
@@ -49,6 +50,22 @@ def test_after_the_end_a_pause_takes_its_time(ends: Ends) -> None:
     run_now(pause(HOUR_MS))
     found = pause(HOUR_MS).__await__().send(None)
     assert found == Pause(HOUR_MS)
+
+
+def test_a_short_pause_keeps_its_thread_and_a_longer_one_gives_it_back(ends: Ends) -> None:
+    """The run may end at any moment: a hand-over would take longer."""
+    pause = ends.pause_until("r1")
+    threading.Timer(0.01, ends.ended, ["r1"]).start()
+    assert run_to_pause(pause(KEPT_MS)) is None
+    pause = ends.pause_until("r2")
+    assert run_to_pause(pause(KEPT_MS + 1)) is not None
+
+
+def test_a_short_pause_gives_its_thread_back_when_as_many_are_kept_as_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The others are left for other calls."""
+    monkeypatch.setattr(wiring, "KEPT_THREADS", 0)
+    pause = Ends(StoppableClock(threading.Event())).pause_until("r1")
+    assert run_to_pause(pause(KEPT_MS)) is not None
 
 
 def test_a_run_that_nobody_waits_for_is_forgotten(ends: Ends) -> None:

@@ -1,7 +1,7 @@
 """The API Gateway of this machine: HTTP requests as the events of an HTTP API (payload 2.0), answers back as HTTP.
 
 An ASGI application. The resolver behind it blocks, so it runs in a thread of a pool; a call that waits for a run
-gives its thread back until it looks again, so any number of them can be open:
+gives its thread back until it looks again, but for the first moment, so any number of them can be open:
 
     pool       look ─┐        ┌─ look ─┐         ┌─ look: done, answer
     event loop       └─ pause ┘        └─ pause ─┘           the client is gone: the call is closed

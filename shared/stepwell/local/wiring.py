@@ -41,7 +41,7 @@ from stepwell.runtime.calls.service import Service
 from stepwell.runtime.calls.snapshots import Snapshots
 from stepwell.runtime.catalog import Catalog
 from stepwell.runtime.executor import FunctionSteps
-from stepwell.runtime.loop.driving import Pause, run_now
+from stepwell.runtime.loop.driving import Pause, block, run_now
 from stepwell.runtime.loop.sharing import Sharing
 from stepwell.runtime.notify.sender import Sender
 from stepwell.runtime.ports import Ports
@@ -105,16 +105,25 @@ def _keeping(service: Service, snapshots: Snapshots) -> Callable[[Header], Await
 # Another message costs next to nothing here, and what a message takes is mostly its wait for the processor.
 SHARING = Sharing(message_ms=SECOND_MS, step_ms=5)
 COPIES_AT_ONCE = 32  # of a redrive's writes: those that wait for the disk are one commit
+KEPT_MS = 40  # a pause that is over at any moment keeps its thread so long: to give it back would take longer
+KEPT_THREADS = 32  # of the gateway's, so that others are left for other calls
 
 
 class StoppableClock(RealClock):
-    """The machine's clock. A sleeping call holds no thread, and ends when the server stops."""
+    """The machine's clock. A sleeping call holds no thread but for a moment, and ends when the server stops."""
 
     def __init__(self, stopping: threading.Event) -> None:
-        self._stopping = stopping
+        self._stopping, self._keeping = stopping, threading.Semaphore(KEPT_THREADS)
 
     async def sleep_ms(self, duration_ms: int, until: Future[None] | None = None) -> None:
-        await Pause(max(duration_ms, 0), until)
+        pause = Pause(max(duration_ms, 0), until)
+        if until is None or duration_ms > KEPT_MS or not self._keeping.acquire(blocking=False):
+            await pause
+        else:
+            try:
+                block(pause)
+            finally:
+                self._keeping.release()
         if self._stopping.is_set():
             raise PortError("the server is stopping", hint="retry when it is back")
 
