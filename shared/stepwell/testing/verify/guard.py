@@ -19,7 +19,6 @@ _PROCESSES = frozenset({"os.exec", "os.fork", "os.forkpty", "os.posix_spawn", "o
 _FILES = frozenset({"os.mkdir", "os.remove", "os.rename", "os.rmdir", "os.truncate", "shutil.rmtree",
                     "sqlite3.connect"})  # fmt: skip
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
-_NOT_OUTSIDE = ("/dev/", ":memory:")
 
 
 class OutsideError(RuntimeError):
@@ -82,7 +81,8 @@ def _address(args: tuple[Any, ...]) -> str:
 
 def _is_outside(path: str) -> bool:
     """Tells whether a file is neither temporary nor Python's own."""
-    if path.startswith(_NOT_OUTSIDE) or "__pycache__" in path or not path:
+    is_device = path.startswith("/dev/") and not path.startswith("/dev/shm/")  # noqa: S108 - files in memory
+    if is_device or path == ":memory:" or "__pycache__" in path or not path:
         return False
     places = {Path(tempfile.gettempdir()).resolve(), Path(tempfile.gettempdir())}
     full = Path(path).absolute()
