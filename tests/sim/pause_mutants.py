@@ -14,7 +14,9 @@ from stepwell.engine.token import Token
 from stepwell.runtime.forks import running
 from stepwell.runtime.log.messages import GoOn
 from stepwell.runtime.log.standing import Standing
+from stepwell.runtime.loop.advance import can_move
 from stepwell.runtime.loop.pausing import Pausing
+from stepwell.runtime.loop.worker import Worker, _Turn
 from stepwell.runtime.waits.permits import Permits
 
 
@@ -37,6 +39,19 @@ def abandoned_left_at_rest() -> Iterator[None]:
         return False
 
     with mock.patch.object(running, "may_abandon", may_abandon):
+        yield
+
+
+@contextmanager
+def rests_before_it_opens() -> Iterator[None]:
+    """A function rests before its operations are let begin. Its wake is for the record that others wrote meanwhile."""
+    settled = Worker._settled
+
+    async def rests(self: Worker, at: Standing, turn: _Turn) -> Standing | None:
+        is_to_rest = decide.is_held(at.run, at.token) and can_move(at.token)
+        return await (self._rests(at) if is_to_rest else settled(self, at, turn))
+
+    with mock.patch.object(Worker, "_settled", rests):
         yield
 
 

@@ -39,7 +39,7 @@ from stepwell.runtime.waits.permits import Reply
 from stepwell.runtime.waits.throttling import Throttling
 from tests.sim import endless, undo_laws
 from tests.sim.backlog_mutants import spare_after_another, spare_by_its_header
-from tests.sim.pause_mutants import abandoned_left_at_rest
+from tests.sim.pause_mutants import abandoned_left_at_rest, rests_before_it_opens
 
 MANY = 1_000_000  # tries
 _following = Forking._following
@@ -353,6 +353,7 @@ OF_SEEDS: tuple[tuple[Callable[[], AbstractContextManager[None]], tuple[int, ...
     (turn_of_the_deleted, (12_081_003_985,)),
     (older_unregistered, (5_083_002_451,)),
     (abandoned_left_at_rest, (13_000_012_198,)),
+    (rests_before_it_opens, (13_086_004_255,)),
     (round_in_circles, (12_083_003_284,)),
     (read_for_each_arm, (2_381_003_119,)),
     (forked_without_patches, (4_081_003_250,)),

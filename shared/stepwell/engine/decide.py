@@ -229,7 +229,7 @@ def _woken(moment: Moment, token: Token, given: Woken) -> Action:
     """Returns the next action. A run has its permit, and is shown as picked up, before its first record."""
     if given.slot is not None and is_stale(token, given.slot, moment.by):
         return Drop()
-    if given.slot is not None and moment.run.is_paused and is_held(moment.run, token):
+    if given.slot is not None and is_held(moment.run, token):
         return Rest()
     action = _next(moment, token)
     if given.slot is None or isinstance(action, Rest) or (moment.run.gathers and is_open(moment.run, token)):

@@ -27,7 +27,7 @@ def pushes(token: Token, *names: str, sent_for: int | None = None) -> bool:
     """Tells whether the token's last record is for the message of these names."""
     if token.last is None:
         return token.slot == sent_for
-    return token.last.by in names or token.slot == sent_for  # as `is_for` tells
+    return is_for(token.last.by, token.slot, names, sent_for)
 
 
 def is_stale(token: Token, slot: int, *names: str) -> bool:

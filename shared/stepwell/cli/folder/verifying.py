@@ -31,7 +31,7 @@ def verify(
     given: Annotated[str, option("--input -i", "FILE|JSON", "The run's input.")] = "",
     answers: Annotated[
         Path | None,
-        option("--answers", "FILE", "Approvals and events: a YAML list, or the export of a run, with its input."),
+        option("--answers", "FILE", "Approvals, events, updates: a YAML list, or the export of a run, with its input."),
     ] = None,
     approve: Annotated[bool, typer.Option("--approve", help="Approve whatever waits for an approval.")] = False,
     mock: Annotated[list[str] | None, option("--mock", "STEP=JSON", "What a step returns, without its code.")] = None,

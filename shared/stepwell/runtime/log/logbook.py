@@ -370,7 +370,7 @@ class Logbook:
         For a wide fork two records are enough, as each message to its branches reads the parent again. While a batch is
         open, nothing is saved.
         """
-        if at.batch is not None and at.is_open:
+        if at.is_open:
             return at
         last = at.token.last
         is_wide = last is not None and isinstance(last.next, Fork) and last.next.width > last.next.chunk

@@ -34,7 +34,7 @@ class Stopping:
 
     async def stops(self, at: Standing) -> bool:
         """Tells whether the token rests because its workflow is paused. The first of its tokens pauses the run."""
-        if not can_move(at.token) or not await self.is_due(at) or not may_rest(at.run, at.token):
+        if not can_move(at.token) or not may_rest(at.run, at.token) or not await self.is_due(at):
             return False
         pause = await self._pauses.now(at.run.workflow)
         root = await self._logbook.load(at.run_id)

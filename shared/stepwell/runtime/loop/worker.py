@@ -102,7 +102,7 @@ class Worker:
         at = await self._untaken(at) if at is not None and _yields(turn) else at
         while at is not None and (at.token.id != own.token or not is_stale(at.token, own.slot, turn.by)):
             # one record further; None: this wake has nothing left to do, or the run pauses
-            at = await (self._next(at, turn) if at.batch is not None and at.is_open else self._settled(at, turn))
+            at = await (self._next(at, turn) if at.is_open else self._settled(at, turn))
             turn = changed(turn, fresh=False) if turn.fresh else turn
             at = at.caught_up if at is not None and at.lane is not None else at
 
@@ -132,8 +132,12 @@ class Worker:
         return changed(at, batch=OpenBatch(self._ports.clock))
 
     async def _settled(self, at: Standing, turn: _Turn) -> Standing | None:
-        """Moves the token one record further after the last record's effects. Records in an open batch have none."""
-        if at.run.is_paused and is_held(at.run, at.token) and can_move(at.token):
+        """Moves the token one record further after the last record's effects. Records in an open batch have none.
+
+        For a pause it stops before them, as its wake repeats them. Not with tasks: others may write its next records
+        meanwhile, and then its wake is for those.
+        """
+        if is_held(at.run, at.token) and can_move(at.token) and not at.token.tasks:
             return await self._rests(at)
         moved = await self._advance.settle(at, turn.by, turn.known, turn.budget)
         if moved is not None or at.token.end is not None:  # nothing follows an end but its effects
@@ -195,7 +199,7 @@ class Worker:
             answer = await self._door.put(at, given, turn.by, turn.budget, transacts=transacts)
             found: Standing | Answer
             match answer.action:
-                case _ if answer.at.batch is not None and answer.at.is_open:
+                case _ if answer.at.is_open:
                     return answer
                 case PickUp():
                     found = await self._pick_up(answer.at, turn)

@@ -385,10 +385,7 @@ PauseUntil: TypeAlias = Callable[[str], Callable[[int], Awaitable[None]]]
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """The world, as one value. `wiring` makes it; nobody else knows which adapter is real.
-
-    The store is the first six: five with at most eight methods each could not hold its operations.
-    """
+    """The world as one value, made by `wiring`. The store is the first six: five of eight methods could not hold it."""
 
     log: Log
     mailbox: Mailbox
