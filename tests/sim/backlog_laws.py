@@ -17,9 +17,14 @@ if TYPE_CHECKING:
 
 
 def note_pick_up(world: World, name: str, args: tuple[Any, ...], made: Any) -> None:
-    """Notes who has taken up a run."""
+    """Notes who has taken up a run, and which runs were not paused then."""
+    if name == "create_run":
+        world.taken_up.discard(args[0].run_id)  # of a run that was deleted
     if name == "change_status" and made and args[0].started_ms is not None and world.current:
-        world.takers[args[0].run_id] = world.current
+        run_id = args[0].run_id
+        world.takers[run_id] = world.current
+        if not world.memory._runs[run_id].paused_ms:
+            world.taken_up.add(run_id)
 
 
 def watch_spare(world: World, call: Any) -> None:

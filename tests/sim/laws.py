@@ -333,8 +333,6 @@ def _extra_runs(world: World, logs: dict[str, list[Record]]) -> Iterator[str]:
         return
     if world.program.graph.durability == BATCH and world.chances.double:  # a copy gathers what the other has written
         return
-    if world.program.is_dag and world.chances.double:  # of each step that came before, a copy may find this one ready
-        return
     if (
         world.lane and world.program.takes_ms and world.chances.double
     ):  # who lets go of a branch does not know its copies

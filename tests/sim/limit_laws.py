@@ -92,10 +92,14 @@ def laws_of_quiet_limits(world: World, under_way: dict[str, set[str]]) -> Iterat
 
 
 def _rests_with_permit(view: World, log: list[Record]) -> bool:
-    """Whether a redriven run had been let in when it was paused: its first step might have been under way."""
+    """Whether a run had been let in when it was paused: its first step might have been under way.
+
+    One that is not redriven was taken up before the pause. Until then, a paused run gives its permit back.
+    """
+    is_in = _is_paused(view) and view.run_id in view.taken_up
     is_redriven = bool(log) and log[-1].kind is Kind.REDRIVEN
     holders = (view.memory._notes[kind] for kind in list(view.memory._notes) if kind.startswith("permits:"))
-    return is_redriven and any(view.run_id in body for notes in holders for body in notes.values())
+    return (is_redriven or is_in) and any(view.run_id in body for notes in holders for body in notes.values())
 
 
 def _is_paused(view: World) -> bool:

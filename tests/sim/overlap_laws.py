@@ -7,7 +7,7 @@ a message for later. Alone those of a message that has only just come may still 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from stepwell.engine.records import Fork
@@ -27,6 +27,8 @@ def law_13_overlap(world: World) -> Iterator[str]:
     logs = world.logs.look()
     busy = {token for actor in world.actors for run_id, token in [actor.step] if run_id == world.run_id}
     for opened in [opened for token, log in logs.records.items() for opened in forks_of(token, log)]:
+        if any(_is_told_later(world, logs, branch) for branch in opened.branches):
+            continue
         first = 0
         for group in opened.fork.groups if opened.closed_by is None else ():
             indexes = range(first, first + group.count)
@@ -52,13 +54,26 @@ def _rests(world: World, logs: Logs, branch: str) -> bool:
         is_parked = token.parked is not None and token.resumption is None
         if token.ended or is_parked or isinstance(token.last.next, Fork):
             return True
+    coming = [envelope for envelope in world.envelopes if envelope.at_ms > world.now_ms]
+    sharing = [actor.envelope for actor in world.actors if world.now_ms < actor.since_ms + FORK_SHARED_MS]
+    return _is_for(world, logs, branch, [*coming, *sharing])
+
+
+def _is_told_later(world: World, logs: Logs, branch: str) -> bool:
+    """Whether it has ended, and the message that lets others begin waits in the queue: its worker has died."""
+    token = logs.tokens.get(branch)
+    coming = [envelope for envelope in world.envelopes if envelope.at_ms > world.now_ms]
+    return token is not None and token.ended and _is_for(world, logs, branch, coming)
+
+
+def _is_for(world: World, logs: Logs, branch: str, envelopes: Iterable[Envelope]) -> bool:
+    """Whether one of these messages moves the branch."""
+    token = logs.tokens.get(branch)
     ids = {
         Wake(world.run_id, token.slot if token else -1, branch).id,
         *([token.last.by] if token and token.last else ()),
     }
-    coming = [envelope for envelope in world.envelopes if envelope.at_ms > world.now_ms]
-    sharing = [actor.envelope for actor in world.actors if world.now_ms < actor.since_ms + FORK_SHARED_MS]
-    return any(ids & _names(envelope) for envelope in (*coming, *sharing) if envelope.kind != "client")
+    return any(ids & _names(envelope) for envelope in envelopes if envelope.kind != "client")
 
 
 def _names(envelope: Envelope) -> set[str]:

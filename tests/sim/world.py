@@ -96,6 +96,7 @@ class World:
         self.timers: set[str] = set()
         self.turns: dict[str, dict[str, int]] = defaultdict(dict)  # by rate limit: the claimants' turns to come
         self.takers: dict[str, Actor] = {}  # who took each run up, where messages are late
+        self.taken_up: set[str] = set()  # runs that were not paused then
         self.has_lost = False  # the message of a start, which nobody sends
         self.gone: dict[str, int] = {}  # deleted runs -> until when their ids are held
         self.erasing: set[str] = set()  # runs whose logs are being deleted, or were
