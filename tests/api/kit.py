@@ -170,7 +170,7 @@ class World:
     def drain(self) -> None:
         """Handles every message that is due."""
         while (delivery := self.queue.receive(ALL_LANES, self.clock.now_ms(), 60_000)) is not None:
-            run_now(dispatch(self.parts, delivery.lane, delivery.message, Unlimited()))
+            run_now(dispatch(self.parts, delivery.lane, delivery.message, Unlimited(delivery.deliveries)))
             self.queue.delete(delivery)
 
     def advance(self, seconds: float) -> None:

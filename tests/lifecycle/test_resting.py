@@ -77,7 +77,7 @@ def played(name: str, calls: int) -> tuple[Counter[str], Status, bool]:
         if not world.token(run_id).ended:
             unpause(world, run_id)
         while (one := world.queue.receive((Lane.RESUME,), world.clock.now_ms(), 60_000)) is not None:
-            run_now(dispatch(world.parts, one.lane, one.message, Unlimited()))
+            run_now(dispatch(world.parts, one.lane, one.message, Unlimited(one.deliveries)))
             world.queue.delete(one)
 
     store = world.store.inner = Interrupted(world.store.inner, ends)
@@ -192,7 +192,7 @@ def test_a_token_that_was_noted_as_woken_before_another_pause_is_woken_by_the_me
     one = world.queue.receive((Lane.RESUME,), world.clock.now_ms(), 0)
     assert one is not None
     with mock.patch.object(world.queue, "send", side_effect=PortError("no answer")), pytest.raises(PortError):
-        run_now(dispatch(world.parts, one.lane, one.message, Unlimited()))
+        run_now(dispatch(world.parts, one.lane, one.message, Unlimited(one.deliveries)))
     world.clock.set(world.clock.now_ms() + 1)  # a pause is told from another by its time
     pause(world, run_id)
     world.deliver()

@@ -32,7 +32,7 @@ timeline:
 def drive(local: Local) -> None:
     """Handles all that is due."""
     while (delivery := local.inbox.receive(ALL_LANES, local.parts.ports.clock.now_ms(), 60_000)) is not None:
-        run_now(dispatch(local.parts, delivery.lane, delivery.message, Unlimited()))
+        run_now(dispatch(local.parts, delivery.lane, delivery.message, Unlimited(delivery.deliveries)))
         local.inbox.delete(delivery)
 
 

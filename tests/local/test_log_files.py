@@ -61,7 +61,7 @@ def _run(local: Local, who: str) -> str:
 def _drain(local: Local) -> None:
     clock = local.parts.ports.clock
     while (delivery := local.inbox.receive(ALL_LANES, clock.now_ms(), DAY_MS)) is not None:
-        run_now(dispatch(local.parts, delivery.lane, delivery.message, Unlimited()))
+        run_now(dispatch(local.parts, delivery.lane, delivery.message, Unlimited(delivery.deliveries)))
         local.inbox.delete(delivery)
 
 

@@ -83,7 +83,7 @@ def work_off(local: Local) -> None:
     """Handles what is due, as the pump does."""
     while delivery := local.inbox.receive(ALL_LANES, local.parts.ports.clock.now_ms(), LEASE_MS):
         with local.repeated():
-            run_apart(dispatch(local.parts, delivery.lane, delivery.message, Unlimited()))
+            run_apart(dispatch(local.parts, delivery.lane, delivery.message, Unlimited(delivery.deliveries)))
         local.inbox.delete(delivery)
 
 

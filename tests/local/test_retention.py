@@ -40,7 +40,7 @@ def run(local: Local, workflow: str) -> str:
     run_id = run_now(local.parts.service.start(Start(workflow))).header.run_id
     clock = local.parts.ports.clock
     while (delivery := local.inbox.receive(ALL_LANES, clock.now_ms(), HOUR_MS)) is not None:
-        run_now(dispatch(local.parts, delivery.lane, delivery.message, Unlimited()))
+        run_now(dispatch(local.parts, delivery.lane, delivery.message, Unlimited(delivery.deliveries)))
         local.inbox.delete(delivery)
     assert run_now(local.parts.service.header(run_id)).status.terminal
     return run_id

@@ -41,7 +41,7 @@ def started(local: Local, workflow: str) -> str:
 def deliver(local: Local) -> None:
     now_ms = local.parts.ports.clock.now_ms()
     while (one := local.inbox.receive(ALL_LANES, now_ms, 60_000)) is not None:
-        run_now(dispatch(local.parts, one.lane, one.message, Unlimited()))
+        run_now(dispatch(local.parts, one.lane, one.message, Unlimited(one.deliveries)))
         local.inbox.delete(one)
 
 
@@ -81,7 +81,7 @@ def test_a_change_that_was_made_by_one_who_died_is_kept_by_the_next(local: Local
     run_id = run_now(local.parts.service.start(Start("waits"))).header.run_id
     one = local.inbox.receive(ALL_LANES, local.parts.ports.clock.now_ms(), 60_000)
     assert one is not None
-    run_now(dispatch(local.parts, one.lane, one.message, Unlimited()))
+    run_now(dispatch(local.parts, one.lane, one.message, Unlimited(one.deliveries)))
     (tmp_path / "data" / "runs" / "waits" / f"{run_id}.jsonl").unlink()
-    run_now(dispatch(local.parts, one.lane, one.message, Unlimited()))  # the message was not deleted: it comes again
+    run_now(dispatch(local.parts, one.lane, one.message, Unlimited(2)))  # the message was not deleted: it comes again
     assert list(kept(tmp_path)) == [f"waits/{run_id}.jsonl"]

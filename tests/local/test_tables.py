@@ -50,7 +50,7 @@ def test_a_transaction_is_in_the_data_folder_with_its_record(tmp_path: Path) -> 
     local.parts.ports.log.outgoing = listening  # type: ignore[attr-defined]  # the same
     run_id = run_now(local.parts.service.start(Start("buy", {"data": str(data)}))).header.run_id
     while (one := local.inbox.receive(ALL_LANES, local.parts.ports.clock.now_ms(), 60_000)) is not None:
-        run_now(dispatch(local.parts, one.lane, one.message, Unlimited()))
+        run_now(dispatch(local.parts, one.lane, one.message, Unlimited(one.deliveries)))
         local.inbox.delete(one)
     token = run_now(local.parts.service.standing(run_id)).token
     assert token.result == [1]

@@ -59,7 +59,7 @@ class Machine:
     def tick(self) -> None:
         self.ticker.tick()
         while (one := self.queue.receive(ALL_LANES, self.clock.now_ms(), 60_000)) is not None:
-            run_now(dispatch(self.parts, one.lane, one.message, Unlimited()))
+            run_now(dispatch(self.parts, one.lane, one.message, Unlimited(one.deliveries)))
             self.queue.delete(one)
 
     def run_until(self, until_ms: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Callable, Coroutine, Mapping
 from functools import cache, partial
@@ -127,6 +128,7 @@ class World:
         self.clock = VirtualClock(NOW_MS)
         self.store, self.queue, self.steps = CountingStore(MemoryStore()), MemoryQueue(self.clock), Functions()
         self.blobs = MemoryBlobs()
+        self.handled: Counter[str] = Counter()  # messages, by their bodies
         numbers = count(1)
         self.catalog = Catalog(partial(compile_document, trusted=True), [graph_of(text) for text in definitions])
         self.parts = assemble(
@@ -154,11 +156,11 @@ class World:
     def start(self, workflow: str = "flow", given: Json = None, **options: Any) -> str:
         return run_now(self.service.start(Start(workflow, given, **options))).header.run_id
 
-    def deliver(self, budget: Budget = Unlimited()) -> int:  # noqa: B008  # it has no state
+    def deliver(self, budget: Budget | None = None) -> int:
         """Everything that is due. Returns how many messages there were."""
         handled = 0
         while (one := self.queue.receive(ALL_LANES, self.clock.now_ms(), 60_000)) is not None:
-            run_now(dispatch(self.parts, one.lane, one.message, budget))
+            run_now(dispatch(self.parts, one.lane, one.message, budget or Unlimited(one.deliveries)))
             self.queue.delete(one)
             handled += 1
         return handled
@@ -232,4 +234,6 @@ def first_wake(world: World) -> dict[str, Any]:
 
 
 def handle(world: World, body: dict[str, Any], budget: Any = None) -> None:
-    run_now(dispatch(world.parts, Lane.WORK, body, budget or Unlimited()))
+    """Delivers a message that was taken off the queue, or delivers it once more."""
+    world.handled[json.dumps(body)] += 1
+    run_now(dispatch(world.parts, Lane.WORK, body, budget or Unlimited(world.handled[json.dumps(body)])))

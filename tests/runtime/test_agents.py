@@ -202,7 +202,7 @@ def test_an_agent_that_took_too_long_is_ended_although_who_should_have_ended_it_
     child = child_of(world, run_id)
     world.clock.set(world.clock.now_ms() + HOUR_MS)
     while (one := world.queue.receive((Lane.RESUME,), world.clock.now_ms(), 60_000)) is not None:
-        run_now(dispatch(world.parts, one.lane, one.message, Unlimited()))
+        run_now(dispatch(world.parts, one.lane, one.message, Unlimited(one.deliveries)))
         world.queue.delete(one)
     wake = run_now(world.service.standing(run_id)).wake()
     world.lose_messages()

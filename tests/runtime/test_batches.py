@@ -25,6 +25,7 @@ from stepwell.runtime.calls.exporting import read_export
 from stepwell.runtime.dispatch import dispatch
 from stepwell.runtime.log.door import Unlimited
 from stepwell.runtime.log.logbook import Logbook
+from stepwell.runtime.log.messages import Wake, to_json
 from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.notify.telling import Teller
 from stepwell.runtime.steps.port import StepCall
@@ -347,7 +348,7 @@ def test_a_pause_that_is_met_while_a_long_step_runs_stops_the_run_behind_it(of: 
 
 
 def test_a_twin_that_was_first_has_its_batch_stand() -> None:
-    """Both got the same message: what the slower one did is dropped, and it goes on from where the other was."""
+    """Both got such a message: what the slower one did is dropped, and it goes on from where the other was."""
     world = World(chain(5))
     run_id = world.start()
     message = world.queue.receive(ALL_LANES, world.clock.now_ms(), 0)
@@ -355,11 +356,11 @@ def test_a_twin_that_was_first_has_its_batch_stand() -> None:
 
     def twin(call: StepCall) -> int:
         del world.steps.of["s2"]
-        run_now(dispatch(world.parts, message.lane, message.message, Unlimited()))
+        run_now(dispatch(world.parts, message.lane, to_json(Wake(run_id, -1)), Unlimited()))
         return 1
 
     world.steps.of["s2"] = twin
-    world.deliver()
+    world.deliver(Unlimited())
     assert world.header(run_id).status is Status.COMPLETED
     assert appended(world, run_id) == [[0, 1, 2, 3, 4]]
     assert records(world, run_id)[2].output == "s2"
@@ -383,7 +384,7 @@ def test_a_twin_that_fell_behind_runs_no_step_again_when_its_batch_is_refused() 
         return plain(step)
 
     with mock.patch.object(world.steps, "policy", imports):
-        world.deliver()
+        world.deliver(Unlimited())
     assert world.header(run_id).status is Status.COMPLETED
     assert [call.node for call in world.steps.calls] == ["s0", "s1", "s0", "s1", "s2", "s3"]
 
@@ -455,7 +456,7 @@ def test_a_worker_that_dies_at_any_call_repeats_the_steps_of_its_open_batch_alon
         killer = Killer(world, at, is_done)
         while (one := world.queue.receive(ALL_LANES, world.clock.now_ms(), 0)) is not None and not killer.has_killed:
             with suppress(PortError):
-                run_now(dispatch(world.parts, one.lane, one.message, Unlimited()))
+                run_now(dispatch(world.parts, one.lane, one.message, Unlimited(one.deliveries)))
                 world.queue.delete(one)
             if (due_ms := world.queue.next_due_ms()) is not None:
                 world.clock.set(max(due_ms, world.clock.now_ms()))
@@ -483,7 +484,7 @@ def deliver_again(world: World) -> None:
     while (due_ms := world.queue.next_due_ms()) is not None:
         world.clock.set(max(due_ms, world.clock.now_ms()))
         while (one := world.queue.receive(ALL_LANES, world.clock.now_ms(), 60_000)) is not None:
-            run_now(dispatch(world.parts, one.lane, one.message, Again() if one.deliveries > 1 else Unlimited()))
+            run_now(dispatch(world.parts, one.lane, one.message, Unlimited(one.deliveries)))
             world.queue.delete(one)
 
 

@@ -44,7 +44,7 @@ ID: ContextVar[str] = ContextVar("an id in the lines of a log")
 def one_message(local: Local, parts: Assembly) -> None:
     delivery = local.inbox.receive((Lane.WORK,), parts.ports.clock.now_ms(), LEASE_MS)
     assert delivery is not None
-    run_now(dispatch(parts, delivery.lane, delivery.message, Unlimited()))
+    run_now(dispatch(parts, delivery.lane, delivery.message, Unlimited(delivery.deliveries)))
     local.inbox.delete(delivery)
 
 

@@ -19,7 +19,7 @@ from stepwell.runtime.log.messages import Wake, to_json
 from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.ports import Lane
 from stepwell.runtime.ports.headers import Header, RunQuery
-from tests.runtime.kit import World, fails
+from tests.runtime.kit import World, fails, first_wake, handle
 
 CALLS = """
 workflow: flow
@@ -449,6 +449,15 @@ def test_a_detached_child_that_was_made_and_not_set_going_begins_although_its_pa
     assert (world.header(run_id).status, child.status) == (Status.CANCELLED, Status.COMPLETED)
 
 
+def test_a_detached_childs_first_step_is_done_once_however_long_it_takes() -> None:
+    """Its second message, in case that its parent dies before the first, comes two minutes later."""
+    world = World(CALLS.replace("OPTIONS", ", detached: true"), FRAUD)
+    world.steps.of["look"] = lambda _: world.pass_time(HOUR_MS)  # other workers go on
+    world.start(given={"n": 1})
+    world.deliver()
+    assert [call.node for call in world.steps.calls].count("look") == 1
+
+
 def test_a_detached_child_that_was_deleted_is_not_started_again_by_a_second_try_of_its_step() -> None:
     world = World(CALLS.replace("OPTIONS", ", detached: true"), FRAUD)
     run_id = world.start(given={"n": 1})
@@ -457,10 +466,12 @@ def test_a_detached_child_that_was_deleted_is_not_started_again_by_a_second_try_
         raise PortError("gone")
 
     world.store.before["append"] = dies
+    body = first_wake(world)
     with pytest.raises(PortError):
-        run_now(dispatch(world.parts, Lane.WORK, to_json(Wake(run_id, -1)), Unlimited()))
+        handle(world, body)
     (child,) = children_of(world, run_id)
     run_now(world.parts.eraser.delete(child.run_id, force=True))
+    handle(world, body)
     world.pass_time(5 * MINUTE_MS)
     assert (world.header(run_id).status, result_of(world, run_id)) == (Status.COMPLETED, child.run_id)
     assert children_of(world, run_id) == []

@@ -87,7 +87,7 @@ def handle_one(world: World, times: int = 1) -> None:
     one = world.queue.receive(ALL_LANES, world.clock.now_ms(), 60_000)
     assert one is not None
     for _ in range(times):
-        run_now(dispatch(world.parts, one.lane, one.message, Unlimited()))
+        run_now(dispatch(world.parts, one.lane, one.message, Unlimited(one.deliveries)))
     world.queue.delete(one)
 
 
@@ -179,7 +179,7 @@ def test_the_copy_of_a_message_does_not_do_the_step_that_a_later_one_began() -> 
     assert first is not None
 
     def comes_again() -> None:
-        run_now(dispatch(world.parts, first.lane, first.message, Unlimited()))
+        run_now(dispatch(world.parts, first.lane, first.message, Unlimited(first.deliveries)))
 
     comes_again()
     world.steps.of["c"] = lambda _: comes_again()
@@ -446,7 +446,7 @@ def test_a_worker_that_dies_is_replaced_by_the_redelivery(call: str, after: int)
         if one is None:
             break
         try:
-            run_now(dispatch(world.parts, one.lane, one.message, Unlimited()))
+            run_now(dispatch(world.parts, one.lane, one.message, Unlimited(one.deliveries)))
         except PortError:
             continue
         world.queue.delete(one)

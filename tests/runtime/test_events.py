@@ -139,7 +139,7 @@ def test_a_time_out_takes_the_event_whose_message_was_lost() -> None:
     run_now(world.store.put_event(publish.event))
     world.queue.delete(event)
     world.clock.advance(3_600_000)
-    run_now(dispatch(world.parts, timer.lane, timer.message, Unlimited()))
+    run_now(dispatch(world.parts, timer.lane, timer.message, Unlimited(timer.deliveries)))
     world.deliver()
     assert world.token(run_id).result == {"n": 1}
 

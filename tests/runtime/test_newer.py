@@ -293,5 +293,5 @@ def _deliver_one(world: World) -> None:
 
     one = world.queue.receive(ALL_LANES, world.clock.now_ms(), 60_000)
     assert one is not None
-    run_now(dispatch(world.parts, one.lane, one.message, Unlimited()))
+    run_now(dispatch(world.parts, one.lane, one.message, Unlimited(one.deliveries)))
     world.queue.delete(one)

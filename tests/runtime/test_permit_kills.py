@@ -73,7 +73,7 @@ def deliver(world: World, until_ms: int) -> None:
     while True:
         while (one := world.queue.receive(ALL_LANES, world.clock.now_ms(), 1_000)) is not None:
             try:
-                run_now(dispatch(world.parts, one.lane, one.message, Unlimited()))
+                run_now(dispatch(world.parts, one.lane, one.message, Unlimited(one.deliveries)))
             except PortError:
                 continue
             world.queue.delete(one)

@@ -179,7 +179,7 @@ def spare(world: World) -> dict[str, Any]:
     world.clock.advance(STILL_MS + 300_001)
     assert sweep(world) == ["no_progress"]
     found = first_wake(world)
-    assert found["is_spare"]
+    assert found["yields"]
     return found
 
 
@@ -191,11 +191,11 @@ def test_a_spare_message_leaves_the_run_to_the_worker_that_took_it_up(is_seen: b
     own = first_wake(world)
     late = spare(world)
     if is_seen:
-        world.steps.of["work"] = lambda call: handle(world, late)
-        handle(world, own)
+        world.steps.of["work"] = lambda call: handle(world, late, Unlimited())
+        handle(world, own, Unlimited())
     else:
-        world.store.before["change_status"] = lambda *_: handle(world, own)
-        handle(world, late)
+        world.store.before["change_status"] = lambda *_: handle(world, own, Unlimited())
+        handle(world, late, Unlimited())
     assert [call.node for call in world.steps.calls] == ["work"]
 
 
@@ -211,10 +211,10 @@ def test_a_spare_message_that_reads_half_of_what_another_has_done_leaves_the_run
 
     def goes_first(*_: object) -> None:
         with pytest.raises(PortError):
-            handle(world, own)
+            handle(world, own, Unlimited())
 
     world.store.before[first] = goes_first
-    handle(world, late)
+    handle(world, late, Unlimited())
     assert [call.node for call in world.steps.calls] == ["work", "last"]
 
 
@@ -226,14 +226,14 @@ def dead_with_a_spare() -> tuple[World, str, dict[str, Any]]:
     late = spare(world)
     world.steps.of["work"] = dies
     with pytest.raises(PortError):
-        handle(world, late)
+        handle(world, late, Unlimited())
     world.steps.of.clear()
     return world, run_id, late
 
 
 def test_a_spare_message_whose_worker_died_goes_on_when_it_comes_again() -> None:
     world, run_id, late = dead_with_a_spare()
-    handle(world, late)
+    handle(world, late, Unlimited())
     assert world.header(run_id).status == "running"
     handle(world, late, Again())
     assert world.header(run_id).status == "waiting"

@@ -98,13 +98,13 @@ def test_a_permit_taken_once_the_token_is_far_ahead_is_given_back_though_its_wor
 
     async def late(*note: Any, **named: Any) -> bool:
         notes.put_note = put
-        run_now(dispatch(world.parts, message.lane, message.message, Unlimited()))
+        run_now(dispatch(world.parts, message.lane, message.message, Unlimited(message.deliveries)))
         await put(*note, **named)
         raise PortError("it died here")
 
     notes.put_note = late
     with pytest.raises(PortError):
-        run_now(dispatch(world.parts, message.lane, message.message, Unlimited()))
+        run_now(dispatch(world.parts, message.lane, message.message, Unlimited(message.deliveries)))
     assert run_now(world.store.notes("permits:@stripe")) == {"h00": f'["{run_id}|0|0"]'}
     run_now(dispatch(world.parts, message.lane, message.message, Again()))
     assert run_now(world.store.notes("permits:@stripe")) == {}

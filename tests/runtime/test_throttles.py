@@ -71,7 +71,7 @@ def under_way(world: World, run_id: str, lease_ms: int = 5 * MINUTE_MS) -> None:
     assert one is not None
     assert one.message["run_id"] == run_id
     with pytest.raises(Dies):
-        run_now(dispatch(world.parts, one.lane, one.message, Unlimited()))
+        run_now(dispatch(world.parts, one.lane, one.message, Unlimited(one.deliveries)))
     world.steps.of = before
 
 
@@ -339,7 +339,7 @@ def test_a_step_that_is_under_way_keeps_its_permit_while_its_run_is_paused() -> 
             other = world.start()
             one = world.queue.receive(ALL_LANES, world.clock.now_ms(), 5 * MINUTE_MS)
             assert one is not None
-            run_now(dispatch(world.parts, one.lane, one.message, Unlimited()))
+            run_now(dispatch(world.parts, one.lane, one.message, Unlimited(one.deliveries)))
             assert world.header(other).status == "waiting"
             runs.append(other)
         return {}

@@ -152,7 +152,7 @@ def sent(world: World, names: Any, key: str) -> list[Delivery]:
 
 
 def handle(world: World, one: Delivery) -> None:
-    run_now(dispatch(world.parts, one.lane, one.message, Unlimited()))
+    run_now(dispatch(world.parts, one.lane, one.message, Unlimited(one.deliveries)))
 
 
 def _taken(run: Run) -> list[Any]:

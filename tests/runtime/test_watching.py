@@ -148,7 +148,7 @@ def test_a_run_that_an_event_moved_and_that_no_message_is_left_for_is_found() ->
     run_now(world.service.send_event("paid", {}, key="k"))
     one = world.queue.receive([Lane.RESUME], world.clock.now_ms(), 60_000)
     assert one is not None
-    run_now(dispatch(world.parts, one.lane, one.message, Unlimited()))
+    run_now(dispatch(world.parts, one.lane, one.message, Unlimited(one.deliveries)))
     assert world.lose_messages() > 0
     assert after(world, 3 * STILL_MS) == [StuckRun(run_id, "no_progress")]
     world.deliver()

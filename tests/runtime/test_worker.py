@@ -11,6 +11,7 @@ from stepwell.engine.names import iso
 from stepwell.engine.records import Kind
 from stepwell.errors import PortError
 from stepwell.limits import HOPS, MINUTE_MS
+from stepwell.runtime.log.door import Unlimited
 from stepwell.runtime.log.messages import DeadLetter, Timer, Wake, from_json, to_json
 from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.ports import Lane
@@ -46,6 +47,17 @@ def test_a_redelivered_wake_runs_the_step_again_under_the_same_key() -> None:
     handle(world, body)
     assert [(call.node, call.attempt) for call in world.steps.calls] == [("a", 1), ("a", 1), ("b", 1)]
     assert world.steps.calls[0].key == world.steps.calls[1].key != world.steps.calls[2].key
+    assert world.header(run_id).status == "completed"
+
+
+def test_the_second_message_of_a_start_that_was_repeated_leaves_the_run_to_the_first() -> None:
+    """The first call may have died before it sent one, so the second sends one in any case."""
+    world = World(PLAIN)
+    run_id = world.start(key="k")
+    assert world.start(key="k") == run_id
+    world.steps.of["a"] = lambda _: world.deliver()  # by another worker, while this one is at the step
+    world.deliver()
+    assert [call.node for call in world.steps.calls] == ["a", "b"]
     assert world.header(run_id).status == "completed"
 
 
@@ -100,7 +112,7 @@ def test_a_copy_that_read_the_run_before_it_was_picked_up_tells_its_steps_the_sa
         del world.steps.of["b"]
 
     world.store.before["load"] = another_runs_a
-    handle(world, body)
+    handle(world, body, Unlimited(2))
     began = [call.input for call in world.steps.calls if call.node == "b"]
     assert began == [{"began": iso(world.header(run_id).started_ms)}] * 2
 

@@ -49,7 +49,7 @@ def received(world: World) -> list[Delivery]:
 
 
 def handle(world: World, one: Delivery) -> None:
-    run_now(dispatch(world.parts, one.lane, one.message, Unlimited()))
+    run_now(dispatch(world.parts, one.lane, one.message, Unlimited(one.deliveries)))
 
 
 def twice_in_any_order(world: World) -> int:

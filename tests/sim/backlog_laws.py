@@ -1,7 +1,7 @@
 """The laws of short invocations and of the sweeper's messages, watched where a step begins and where one is sent.
 
-A step that takes no longer than it may is never begun in an invocation that ends before it. A spare message, at its
-first delivery, begins no step of a run whose worker is alive; nor does the sweeper wake a run amid its first step.
+A step that takes no longer than it may is never begun in an invocation that ends before it. A message that yields, at
+its first delivery, begins no step of a run whose worker is alive; nor does the sweeper wake a run amid its first step.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from stepwell.engine.records import ROOT
+from tests.sim.leases import Leased
 
 if TYPE_CHECKING:
     from tests.sim.actors import Actor
@@ -28,22 +29,27 @@ def note_pick_up(world: World, name: str, args: tuple[Any, ...], made: Any) -> N
 
 
 def watch_spare(world: World, call: Any) -> None:
-    """A step begins. A redelivery of a spare message may go on: perhaps it was its own worker that had the run."""
+    """A step begins. A redelivery of a message may go on: perhaps it was its own worker that had the run."""
     actor = world.current
-    if actor is None or call.token != ROOT or not actor.envelope.body.get("is_spare") or actor.delivery > 1:
+    if actor is None or call.token != ROOT or not actor.envelope.body.get("yields"):
+        return
+    if not Leased(world, actor).is_first():
         return
     taker = _taker(world, call.run_id)
     if taker is not None and taker is not actor:
-        _note(world, f"messages: a spare one began {call.node} of {call.run_id} beside {taker.name}, which has the run")
+        _note(
+            world,
+            f"messages: {call.node} of {call.run_id} began beside {taker.name}, which has the run",
+        )
 
 
 def watch_send(world: World, message: Mapping[str, Any]) -> None:
-    """A message is sent: the sweeper sends none that is not spare for a run whose worker is in its first step."""
+    """A message is sent: the sweeper sends none that does not yield for a run whose worker is in its first step."""
     actor = world.current
     if actor is None or actor.envelope.body["type"] != "sweep" or message.get("type") != "wake":
         return
     taker = _taker(world, message["run_id"])
-    is_of_first = message["slot"] < 0 and message["token"] == ROOT and "is_spare" not in message
+    is_of_first = message["slot"] < 0 and message["token"] == ROOT and "yields" not in message
     if is_of_first and taker is not None:
         held_s = (world.now_ms - taker.since_ms) // 1_000
         _note(world, f"messages: the sweeper woke {message['run_id']}, which {taker.name} took up {held_s} s ago")

@@ -39,7 +39,7 @@ def spare_again() -> Iterator[None]:
     """A spare message whose worker took the run up and died leaves the run to that worker when it comes again."""
 
     def yields(turn: _Turn) -> bool:
-        return turn.wake.is_spare
+        return turn.wake.yields
 
     with mock.patch.object(worker, "_yields", yields):
         yield

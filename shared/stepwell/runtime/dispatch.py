@@ -162,8 +162,8 @@ async def _send_later(parts: Assembly, lane: Lane, body: Mapping[str, Json], cou
 
 
 def _own(body: Mapping[str, Json]) -> dict[str, Json]:
-    """Returns a copy that is not spare: the worker of the message itself may have taken the run up."""
-    return {name: value for name, value in body.items() if name != "is_spare"}
+    """Returns a copy that does not yield: the worker of the message itself may have taken the run up."""
+    return {name: value for name, value in body.items() if name != "yields"}
 
 
 def is_exhausted(deliveries: int) -> bool:

@@ -187,7 +187,8 @@ class Play:
         now_ms = self._clock.now_ms()
         delivery = self._queue.receive(tuple(Lane), now_ms, _LEASE_MS)
         if delivery is not None:
-            self._go_on(dispatch(self._parts, delivery.lane, delivery.message, Unlimited()), delivery)
+            budget = Unlimited(delivery.deliveries)
+            self._go_on(dispatch(self._parts, delivery.lane, delivery.message, budget), delivery)
             return True
         times = [heap[0][0] for heap in (self._under_way, self._approvals) if heap]
         due_ms = self._queue.next_due_ms()

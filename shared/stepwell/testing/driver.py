@@ -35,7 +35,8 @@ class Driver:
         for _ in range(MOST_MESSAGES):
             delivery = self._inbox.receive(tuple(Lane), self._clock.now_ms(), _LEASE_MS)
             if delivery is not None:
-                self._go_on(dispatch(self._parts, delivery.lane, delivery.message, Unlimited()), delivery)
+                budget = Unlimited(delivery.deliveries)
+                self._go_on(dispatch(self._parts, delivery.lane, delivery.message, budget), delivery)
             elif self._under_way:
                 self._pass_time()
             else:

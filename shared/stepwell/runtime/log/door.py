@@ -48,7 +48,12 @@ class Budget(Protocol):
 
 
 class Unlimited:
-    """The budget of work that nobody stops or takes over."""
+    """The budget of work that nobody stops or takes over. `deliveries`: of its message, this one counted."""
+
+    _deliveries = 1
+
+    def __init__(self, deliveries: int = 1) -> None:
+        self._deliveries = deliveries
 
     def left_ms(self) -> int | None:
         return None
@@ -60,7 +65,7 @@ class Unlimited:
         return True
 
     def is_first(self) -> bool:
-        return True
+        return self._deliveries == 1
 
 
 UNLIMITED = Unlimited()

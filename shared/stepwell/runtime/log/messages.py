@@ -26,8 +26,8 @@ class Wake:
     """Record `slot` of `token` has to be pushed on; slot -1: the token has no record yet.
 
     `pool`: the workers that it is for; `hops`: how many messages there were about this record before. `count`: how many
-    branches it is about, from `token` on, each of which has no record yet. `is_spare`: nobody had taken the run up, and
-    its own message may only be late, so this one leaves the run to another worker.
+    branches it is about, from `token` on, each of which has no record yet. `yields`: nobody had taken the run up, and
+    there may be another such message, so at its first delivery it leaves the run to the worker that has taken it up.
     """
 
     run_id: str
@@ -36,7 +36,7 @@ class Wake:
     pool: str = DEFAULT_POOL
     hops: int = 0
     count: int = 1
-    is_spare: bool = False
+    yields: bool = False
 
     @property
     def id(self) -> str:
@@ -273,11 +273,11 @@ def to_json(message: Message) -> dict[str, Json]:
 
 def _body(message: Message) -> dict[str, Json]:
     match message:
-        case Wake(run_id, slot, token, pool, hops, count, is_spare):
+        case Wake(run_id, slot, token, pool, hops, count, yields):
             more: dict[str, Json] = {"pool": pool} if pool != DEFAULT_POOL else {}
             more |= {"hops": hops} if hops else {}
             more |= {"count": count} if count > 1 else {}
-            more |= {"is_spare": True} if is_spare else {}
+            more |= {"yields": True} if yields else {}
             return {"type": "wake", "run_id": run_id, "token": token, "slot": slot, **more}
         case Timer(run_id, slot, token):
             return {"type": "timer", "run_id": run_id, "token": token, "slot": slot}
@@ -393,5 +393,5 @@ def _of_brief(raw: Mapping[str, Json]) -> Deadline | Deployed | Update | GoOn | 
 
 
 def _wake_of(raw: Mapping[str, Json]) -> Wake:
-    more = {name: raw[name] for name in ("pool", "hops", "count", "is_spare") if name in raw}
+    more = {name: raw[name] for name in ("pool", "hops", "count", "yields") if name in raw}
     return Wake(raw["run_id"], raw["slot"], raw["token"], **more)

@@ -177,7 +177,7 @@ class Sweeper:
         return Look(due_ms=due_ms) if due_ms + still_ms >= self._ports.clock.now_ms() else await self._wake(at)
 
     async def _wake(self, at: Standing, why: str = "no_progress") -> Look:
-        await self._ports.queue.send(Lane.WORK, to_json(replace(at.wake(), is_spare=not _is_taken_up(at))))
+        await self._ports.queue.send(Lane.WORK, to_json(replace(at.wake(), yields=not _is_taken_up(at))))
         return Look(why, self._ports.clock.now_ms())
 
     async def _look_at(self, at: Standing, still_ms: int, *, shown: bool, begins_ms: int = 0) -> Look:

@@ -107,7 +107,7 @@ class Worker:
             at = at.caught_up if at is not None and at.lane is not None else at
 
     async def _untaken(self, at: Standing) -> Standing | None:
-        """Returns the token that a spare message found; None if a worker has taken its run up, perhaps just now."""
+        """Returns the token that a yielding message found; None if a worker has its run, perhaps only just now."""
         is_behind = not at.header.started_ms and has_begun(at.token)  # the header was read first
         at = await self._logbook.refreshed(at) if is_behind else at
         return None if at.header.started_ms else at
@@ -249,7 +249,7 @@ class Worker:
     async def _pick_up(self, at: Standing, turn: _Turn) -> Standing | Answer:
         """Shows the run as running, before its first record. Returns one that was paused meanwhile as paused.
 
-        A spare message ends here if another worker has taken the run up.
+        A yielding message ends here if another worker has taken the run up.
         """
         now_ms = self._ports.clock.now_ms()
         if await self._performer.forking.showing.show_root(at, picked_up(at.token, now_ms)):
@@ -369,4 +369,4 @@ class _Turn:
 
 def _yields(turn: _Turn) -> bool:
     """Tells whether the message leaves a run to who took it up. If it is redelivered, that was perhaps its worker."""
-    return turn.wake.is_spare and turn.budget.is_first()
+    return turn.wake.yields and turn.budget.is_first()

@@ -173,14 +173,14 @@ class Starter:
         return await self._ports.runs.create_run(header)
 
     async def set_going(self, header: Header, wake_ms: int = 0) -> None:
-        """Arms the run's deadline, then the wake that makes it run, not before `wake_ms`."""
+        """Arms the run's deadline, then the wake that makes it run, not before `wake_ms`. A second one is harmless."""
         graph = await self.pinned(header)
         token = NEW if not header.idle else changed(NEW, started_ms=self._ports.clock.now_ms())
         limit_ms = deadline_ms(graph, run_info(header), token)
         if limit_ms is not None:
             await self._alarms.arm(Lane.RESUME, Deadline(header.run_id), limit_ms, header.created_ms)
         slot = 0 if header.idle else -1
-        wake = Wake(header.run_id, slot, pool=pool_at(graph, graph.start))
+        wake = Wake(header.run_id, slot, pool=pool_at(graph, graph.start), yields=True)
         await self._alarms.arm(Lane.WORK, wake, max(header.start_at_ms, wake_ms), header.created_ms)
 
     def child(

@@ -232,7 +232,7 @@ class ChaosDriver(Driver):
             delivery = self._inbox.receive(tuple(Lane), self._clock.now_ms(), _LEASE_MS)
             if delivery is None:
                 return
-            work = dispatch(self._parts, delivery.lane, delivery.message, Unlimited())
+            work = dispatch(self._parts, delivery.lane, delivery.message, Unlimited(delivery.deliveries))
             self._workers.append(_Worker(work, delivery))
 
     def _whose_turn(self) -> _Worker:
