@@ -138,6 +138,21 @@ def test_a_cancel_ends_what_a_new_life_left_behind_if_who_began_that_may_have_di
     assert [one for one in made if isinstance(one, Close)] == ended
 
 
+@pytest.mark.parametrize(("by", "rev"), [("another", [6]), ("actor 1", [])])
+def test_a_new_life_is_shown_as_running_if_who_began_what_it_leaves_may_have_died(by: str, rev: list[int]) -> None:
+    """The header says that all tasks wait, until their worker shows that one of them works."""
+    waits = replace(TASKS_WAIT, data={"begun": ["step a"]})
+    made = of_function(
+        written(0, Kind.WAITING, parked=TASKS_WAIT, next=ONE_TASK),
+        written(1, Kind.WAITING, parked=waits, next=ONE_TASK),
+        *(replace(one, by=by) for one in (
+            written(2, Kind.RECEIVED, resumption=Resumption(ENDED, part="0.0")),
+            written(3, Kind.RETURNED, node="f", writes={}, next=Goto("f")),
+        )),
+    )  # fmt: skip
+    assert [one.rev for one in made if isinstance(one, ShowStatus)] == rev
+
+
 def test_an_update_after_the_end_of_the_last_operation_has_the_run_shown_as_running() -> None:
     (shown,) = of_function(
         written(0, Kind.WAITING, parked=TASKS_WAIT, next=ONE_TASK),

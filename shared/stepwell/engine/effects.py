@@ -132,6 +132,7 @@ def _of_start(graph: Graph, token: Token, record: Record) -> tuple[Effect, ...]:
     """Shows an idle run that was started, or a redriven one, whose time begins here; and that of gathered starts.
 
     A function that begins anew leaves the tasks of its life before: if they all waited, the header says so until here.
+    It may say so, too, where whoever began one of them may have died.
     """
     if record.kind is Kind.RETURNED:
         return (ShowStatus(2 * record.slot, Status.RUNNING, record.at_ms),) if token.tasks_waited else ()

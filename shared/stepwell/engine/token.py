@@ -200,7 +200,7 @@ class Token:
     returned: tuple[Permit, ...] = ()  # that the last record gave back
     tasks: Mapping[int, Begun] = field(default_factory=dict)  # of a durable function: by the record's slot
     dropped: tuple[Place, ...] = ()  # operations of its tasks that the last record ended
-    tasks_waited: bool = False  # before the last record, all of its tasks waited: so the header says
+    tasks_waited: bool = False  # before the last record, all of its tasks waited: so the header says, or may say
     finished: Mapping[str, tuple[Finished, ...]] = field(default_factory=dict)  # of a redriven function, by task
     cost_cap: float = 0.0  # USD that an approval has set in place of `max_cost`; -1: it has none any more
     gathered: Gathered | None = None  # of a run that several starts have made

@@ -76,7 +76,16 @@ def _open_waits(token: Token) -> Iterator[Outlook]:
 
 def after(token: Token, last: Record) -> dict[str, Any]:
     """Returns the changed fields: what is under way, what this record ended, and whether all waited before it."""
-    return {"tasks_waited": wait_shown(token) is not None, **_after(token, last)}
+    return {"tasks_waited": wait_shown(token) is not None or _is_unshown(token, last), **_after(token, last)}
+
+
+def _is_unshown(token: Token, last: Record) -> bool:
+    """Tells whether a new life may leave the header at `waiting`: another began what is left, and may have died.
+
+    A     WAITING (begins a) ── dies before the header says that a works
+    B                                     RECEIVED (b ended) ── RETURNED, after which A finds nothing of its own
+    """
+    return last.kind is Kind.RETURNED and any(one.by and one.by != last.by for one in token.tasks.values())
 
 
 def _after(token: Token, last: Record) -> dict[str, Any]:
