@@ -16,6 +16,7 @@ from tests.aws.test_limit_costs import PLAIN, costs
 BATCH = PLAIN.replace("timeline", "batch: {max_size: 100, max_delay: 1m}\ntimeline")
 FULL = BATCH.replace("100", "3")
 DEBOUNCE = PLAIN.replace("timeline", "debounce: {period: 1m}\ntimeline")
+TIMED = DEBOUNCE.replace("debounce", "timeout: 30m\ndebounce")
 
 
 def begun(world: AwsWorld, number: int, *, keyed: bool = False) -> Started:
@@ -41,7 +42,7 @@ def test_a_start_that_becomes_part_of_a_run_costs_one_write_unit_and_one_more_wi
         assert not any("scan" in requests for _, requests, _ in spent)
 
 
-@pytest.mark.parametrize("definition", [BATCH, FULL, DEBOUNCE], ids=["batch", "full", "debounce"])
+@pytest.mark.parametrize("definition", [BATCH, FULL, DEBOUNCE, TIMED], ids=["batch", "full", "debounce", "timed"])
 @pytest.mark.parametrize("keyed", [False, True], ids=["plain", "keyed"])
 def test_the_ledger_of_a_run_that_starts_have_made_is_what_was_counted(definition: str, keyed: bool) -> None:
     with aws_world(definition) as world:
@@ -56,6 +57,7 @@ def test_the_ledger_of_a_run_that_starts_have_made_is_what_was_counted(definitio
         assert world.header(run_id).status == "completed"
         assert ledger(world, run_id).write_units == world.meter.units.total()
         assert ledger(world, run_id).invocations == Counter(world.sent)["DeleteMessage"]
+        assert ledger(world, run_id).schedules == Counter(world.sent)["CreateSchedule"]
 
 
 def test_a_run_without_gathering_costs_what_it_did() -> None:

@@ -129,6 +129,42 @@ def test_the_ledger_of_a_fork_with_lanes_is_what_was_counted(definition: str, re
     assert (cost.write_units, cost.objects, cost.is_whole) == (units, objects, True)
 
 
+TIMED = CHAIN.replace("timeline", "timeout: 2h\ntimeline")
+
+
+@pytest.mark.parametrize(
+    ("definition", "broken", "items"),
+    [(CHAIN, "s5", 0), (TIMED, "s5", 0), (FORK, "each", 3), (FORK, "each", 30), (FORK, "each", 120),
+     (TWO_STEPS, "more", 30)],
+    ids=["chain", "with a time limit", "fork", "fork of three chunks", "fork of two pages", "two steps"],
+)  # fmt: skip
+def test_the_ledger_of_a_redriven_run_has_each_of_its_messages_once(definition: str, broken: str, items: int) -> None:
+    with aws_world(definition) as world:
+        world.steps.of[broken] = lambda call: fails() if call.token[-1] in "02" else 1
+        failed = world.start(given={"items": list(range(items))})
+        world.pass_time(DAY_MS)
+        world.meter.clear()
+        world.sent.clear()
+        world.steps.of[broken] = lambda _: 1
+        run_id = run_now(world.service.redrive(failed)).header.run_id
+        world.pass_time(DAY_MS)
+        units, calls, cost = world.meter.units.total(), Counter(world.sent), ledger(world, run_id)
+        assert world.header(run_id).status == "completed"
+    assert (cost.write_units, cost.schedules) == (units, calls["CreateSchedule"])
+    assert cost.invocations == calls["DeleteMessage"]
+
+
+@pytest.mark.parametrize("items", [10, 50])
+def test_a_fork_whose_branches_have_their_permits_at_once_is_never_shown_waiting(items: int) -> None:
+    with aws_world(FORK.replace("m.each", "m.each, throttle: stripe")) as world:
+        world.catalog.limits = {"stripe": Limit(100)}
+        lived(world, {"items": [1]})
+        world.meter.clear()
+        run_id = lived(world, {"items": list(range(items))})
+        units, cost = world.meter.units.total(), ledger(world, run_id)
+    assert cost.write_units == units
+
+
 PATTERNS = Path(__file__).parents[2] / "examples" / "patterns"
 IN_TURN = "{{ branch.item + 1 }}s"
 

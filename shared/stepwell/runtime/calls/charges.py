@@ -65,7 +65,8 @@ from stepwell.runtime.calls.effect_charges import (
     of_status,
 )
 from stepwell.runtime.calls.quiet import KILOBYTE, Folding, is_small
-from stepwell.runtime.ports.headers import STARTS, Header
+from stepwell.runtime.calls.shown import is_had
+from stepwell.runtime.ports.headers import FORK, REDRIVE, STARTS, Header
 from stepwell.runtime.starts.places import KEYED
 from stepwell.runtime.stores.jsontext import encode
 
@@ -78,26 +79,30 @@ _MET = 1  # the sweeper put the run under its watch
 _PLAIN = frozenset({Kind.STEP, Kind.MOVED})  # those that lie in a lane
 _ATTEMPTS = frozenset({Kind.STEP, Kind.ACTED, Kind.UNDONE})
 _MESSAGES = ("wake:", "dead:", "shut:", "parent:", "go_on:")  # how `by` begins where a message's worker wrote
+_GOING_ON = (f"{REDRIVE}:", f"{FORK}:")  # how `origin` begins of a run that goes on from another's records
 _text = fast_encoder(json.JSONEncoder())
 
 
 def of_start(graph: Graph, header: Header) -> Iterator[Charge]:
-    """Yields the charges of a start: the header's items, the permit, the first message and the deadline's timer."""
+    """Yields the charges of a start: the header's items, the permit, the first message and the deadline's timer.
+
+    Of a redriven or forked run the last two follow from its records, and so does the deadline of one that gathers.
+    """
     given = len(encode(header.input).encode())
     apart = given + _KEY_BYTES * 4 > _HEADER_BYTES
     yield "write_units", _CREATED + (_PICKED_UP if header.started_ms else 0) + (_MET if header.watched else 0)
     yield from item(given + _KEY_BYTES + len(header.run_id)) if apart else ()
     if header.started_ms:
         yield "write_units", (graph.concurrency is not None) + (graph.rate_limit is not None)
-    if not header.idle:
+    if not header.idle and not header.origin.startswith(_GOING_ON):
         gathering = graph.gathering if header.origin.startswith(f"{STARTS}:") else None
         due_ms = header.start_at_ms - header.created_ms
         if gathering is not None:
             yield "write_units", 1  # the place where its starts find it
             due_ms = gathering.period_ms or gathering.max_delay_ms
-        yield from message_at(due_ms)
-        if graph.timeout_ms is not None:
+        elif graph.timeout_ms is not None:
             yield from message_at(graph.timeout_ms)
+        yield from message_at(due_ms)
 
 
 def of_tokens(
@@ -242,9 +247,8 @@ def _of_line(token: Token, records: Sequence[Record], place: int, effect: Effect
 
     Nothing, if the message that asked for them got them at once.
     """
-    following = records[place + 1 : place + 2]
-    is_had = any(one.kind is Kind.RESUMED and one.by == records[place].by for one in following)
-    if isinstance(effect, TakeLocks | TakePermit) and not is_had:
+    had_at_once = any(is_had(records[place], one) for one in records[place + 1 : place + 2])
+    if isinstance(effect, TakeLocks | TakePermit) and not had_at_once:
         yield from of_status(token, effect.shown)
 
 
@@ -350,14 +354,15 @@ def reports(graph: Graph, fork: Fork, page: int, logs: Iterable[Sequence[Record]
 
 
 def begun_apart(fork: Fork, name: str, logs: Mapping[str, Sequence[Record]]) -> int:
-    """Counts the branches that were not begun with their chunk, but later, each by its own message."""
-    first = {branch_id(name, index + more) for _, index, count in first_chunks(fork) for more in range(count)}
+    """Counts the branches that were not begun with their chunk, but by a message each: later, or in a reopened fork."""
+    chunks = () if fork.is_reopened else first_chunks(fork)
+    first = {branch_id(name, index + more) for _, index, count in chunks for more in range(count)}
     return sum(records[0].by == f"wake:{token}:-1" for token, records in logs.items() if token not in first)
 
 
 def handed_over(fork: Fork, name: str, logs: Mapping[str, Sequence[Record]]) -> Iterator[Charge]:
     """Yields the messages of branches that began later than those of a chunk share its message: each had its own."""
-    for _, index, count in first_chunks(fork):
+    for _, index, count in () if fork.is_reopened else first_chunks(fork):
         firsts = [log[0] for more in range(count) if (log := logs.get(branch_id(name, index + more)))]
         began = [first.started_ms or first.at_ms for first in firsts]
         yield from messages(sum(at_ms - min(began) >= FORK_SHARED_MS for at_ms in began))

@@ -51,7 +51,7 @@ def of_effect(token: Token, record: Record, effect: Effect) -> Iterator[Charge]:
         case Announce():
             yield "write_units", 1
             yield from messages(1)
-        case Open(fork) if fork.is_of_tasks and fork.is_reopened:
+        case Open(fork) if fork.is_reopened:
             pass  # these wakes are counted by what they wrote
         case Open(fork, _, only):
             yield from messages(len(only) or sum(1 for _ in first_chunks(fork)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import pairwise
 from operator import itemgetter
 from typing import TypeAlias
 
@@ -11,6 +12,7 @@ from stepwell.engine.forks.branches import branch_id, parent_of
 from stepwell.engine.forks.lines import Awaited, awaited
 from stepwell.engine.forks.marks import is_in_lines, is_one_set
 from stepwell.engine.records import End, Fork, Kind, Record
+from stepwell.engine.waits.aside import is_for_limit
 
 _Moment: TypeAlias = tuple[int, str]  # a time in ms, and the message that was handled then
 
@@ -39,14 +41,17 @@ def shown_writes(
     ended = set[int]()
     live = _pop_ready(awaits, ended)
     waiting, shows_wait, writes = set[int](), False, 0
+    unshown = {id(record) for records in logs.values() for record, then in pairwise(records) if is_had(record, then)}
     closing = _closing(logs.values())
     if fired is not None and not closing and _is_outlived(fired, logs.values()):
         closing = {fired.by}
     is_inside = parent_of(name.rpartition("/")[0]) is not None
     has_marks, tells_page, tells_all = False, not is_one_set(fork), not is_in_lines(fork)
     for index, record in _as_shown({indexes[token]: records for token, records in logs.items()}, order, closing):
+        if id(record) in unshown:
+            continue
         parks, ends = record.kind in _PARKS, isinstance(record.next, End)
-        was_waiting = index in waiting
+        goes_on = record.kind is Kind.RESUMED and not ends
         waiting.discard(index)
         if ends:
             ended.add(index)
@@ -55,15 +60,21 @@ def shown_writes(
             waiting.add(index)
         if (ends and record.by in closing) or (fired is not None and record.at_ms > fired.at_ms):
             continue  # the fork has fired
-        has_marks |= parks
+        has_marks |= parks or goes_on
         all_wait = bool(live) and live <= waiting
         if all_wait is not shows_wait and live:
             shows_wait, writes = all_wait, writes + 1
         writes += is_inside and all_wait and (parks or ends)
         if tells_page:
-            goes_on = was_waiting and not parks and not ends
             writes += parks or (tells_all and (goes_on or (ends and has_marks and all_wait)))
     return writes
+
+
+def is_had(record: Record, following: Record) -> bool:
+    """Tells whether the message that asked for locks or a permit got them at once. Such a wait is not shown."""
+    parked = record.parked
+    is_in_line = parked is not None and (bool(parked.locks) or is_for_limit(parked))
+    return is_in_line and following.kind is Kind.RESUMED and following.by == record.by
 
 
 def _pop_ready(awaits: dict[int, Awaited], ended: set[int]) -> set[int]:
