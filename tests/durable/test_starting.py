@@ -15,6 +15,9 @@ from tests.durable.conftest import Flows
 FLOWS = """
 import functools
 from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+from pydantic import BaseModel
 from stepwell import ChildFailed, workflow
 
 @dataclass
@@ -49,6 +52,16 @@ class Line:
 @workflow
 async def model(ctx, line: Line):
     return line.count
+
+class Basket(BaseModel):
+    lines: list[Line]
+    paid: bool = False
+    due: datetime | None = None
+    to: Literal["home", "shop"] = "home"
+
+@workflow
+async def basket(ctx, basket: Basket):
+    return len(basket.lines)
 
 @workflow
 async def none(ctx):
@@ -203,3 +216,50 @@ def test_a_field_that_a_model_needs_and_the_input_has_not_is_told_at_the_start(
     kit.start("model", given)
     told = f"the input has no {missing}, which Line needs: the run may fail at its start."
     assert [one.getMessage() for one in caplog.records if one.name == "stepwell.testing"] == [told] * bool(missing)
+
+
+LINE = {"sku_id": "A", "count": 1}
+
+
+@pytest.mark.parametrize(
+    ("workflow", "given", "misfits"),
+    [
+        ("model", {"sku_id": "A", "count": "many"}, ["count is the text 'many', where model takes a whole number"]),
+        ("model", {"line": {"sku_id": 1, "count": 1.5}}, ["sku_id is the number 1, where model takes a text",
+                                                          "count is the number 1.5, where model takes a whole number"]),
+        ("model", "A", ["the input is the text 'A', where model takes an object"]),
+        ("basket", {"lines": LINE}, ["lines is an object, where basket takes a list"]),
+        ("basket", {"lines": [LINE, LINE | {"count": None}]},
+         ["lines[1].count is null, where basket takes a whole number"]),
+        ("basket", {"lines": [], "paid": "perhaps", "due": [], "to": "sea"}, [
+            "paid is the text 'perhaps', where basket takes a boolean",
+            "due is a list, where basket takes a text or null",
+            "to is the text 'sea', where basket takes one of 'home', 'shop'"]),
+        ("sole", {"x": {}}, ["x is an object, where sole takes a whole number"]),
+        ("sole", [1], ["x is a list, where sole takes a whole number"]),
+    ],
+)  # fmt: skip
+def test_a_value_that_the_types_of_a_function_refuse_is_told_at_the_start(
+    kit: Stepwell, caplog: pytest.LogCaptureFixture, workflow: str, given: Json, misfits: list[str]
+) -> None:
+    """The run fails for it. The start is not refused: the code of a model may convert more than can be told."""
+    assert kit.start(workflow, given).status == "failed"
+    told = [one.getMessage() for one in caplog.records if one.name == "stepwell.testing"]
+    assert told == [f"{one}: the run may fail at its start." for one in misfits]
+
+
+@pytest.mark.parametrize(
+    ("workflow", "given"),
+    [
+        ("model", {"sku_id": "A", "count": "7"}),
+        ("model", {"sku_id": "A", "count": 2.0}),
+        ("basket", {"lines": [LINE], "paid": "yes", "due": 1_700_000_000, "to": "shop", "more": [1]}),
+        ("basket", {"basket": {"lines": [], "paid": 1, "due": "2026-01-31T10:00:00Z"}}),
+        ("sole", "7"),
+    ],
+)
+def test_nothing_is_told_of_a_value_that_the_types_convert(
+    kit: Stepwell, caplog: pytest.LogCaptureFixture, workflow: str, given: Json
+) -> None:
+    assert kit.start(workflow, given).status == "completed"
+    assert [one for one in caplog.records if one.name == "stepwell.testing"] == []

@@ -11,16 +11,19 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import lru_cache
+from itertools import islice
 from pathlib import PurePath
 from typing import TypedDict
 
 from stepwell.definition.formats.common import Context
 from stepwell.definition.graph import Durable, FanIn, Json, Node
+from stepwell.definition.misfits import misfits
 from stepwell.definition.text import pointer
 from stepwell.errors import Problem
 from stepwell.limits import CLEANUP_MAX_MS, CLEANUP_MS, DAY_MS
 from stepwell.values import dataclass
 
+_MISFITS = 5  # of one input that are told
 _UNNAMED = "<module>"
 _CONTEXT = "ctx"  # the parameter with which a function asks for operations
 _JOINS = {"all": FanIn(), "first": FanIn("any", merge="keyed_by_branch", first_failure="fail")}
@@ -81,6 +84,19 @@ def fields_missing(facts: FunctionFacts, given: Json) -> tuple[str, list[str]]:
         return "", []
     there = {_plain(name) for name in within}
     return model, [name for name in schema["$defs"][model].get("required", ()) if _plain(name) not in there]
+
+
+def not_taken(facts: FunctionFacts, given: Json) -> list[tuple[str, str, str]]:
+    """Returns the first values in the input that the function's types most likely refuse, as `misfits` has them."""
+    schema, within = facts["input_schema"], given
+    if schema is None or not facts["needs"] or given is None:
+        return []
+    if facts["takes"] == WHOLE and isinstance(given, dict):
+        inner = given.get(facts["needs"][0])  # as a call by the function gives it
+        within = inner if isinstance(inner, dict) else given
+    elif facts["takes"] == VALUE and not isinstance(given, dict):
+        within = {facts["needs"][0]: given}
+    return list(islice(misfits(schema, within), _MISFITS))
 
 
 def _plain(name: str) -> str:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from stepwell.definition.built_in import BUILT_IN
-from stepwell.definition.durable import UNKNOWN, FunctionFacts, fields_missing, lacking, parameters_of
+from stepwell.definition.durable import UNKNOWN, FunctionFacts, fields_missing, lacking, not_taken, parameters_of
 from stepwell.definition.graph import EventSettings, Graph, Json, Limit
 from stepwell.definition.text import closest
 from stepwell.engine.waits.code import DEPLOYED
@@ -115,6 +115,13 @@ class Catalog:
             return []
         what = f"{', '.join(f'`{name}`' for name in names)}, which {model} needs"
         return [f"the input has no {what}: the run may fail at its start."]
+
+    def not_taken(self, graph: Graph, given: Json) -> list[str]:
+        """Tells of values in the input of types that the durable function most likely refuses."""
+        return [
+            f"{place or 'the input'} is {what}, where {graph.name} takes {taken}: the run may fail at its start."
+            for place, what, taken in not_taken(self.functions.get(graph.code, UNKNOWN), given)
+        ]
 
     async def save(self, notes: Notes) -> None:
         """Stores every current definition under its hash, before any run is pinned to it."""

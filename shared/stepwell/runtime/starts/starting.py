@@ -152,7 +152,8 @@ class Starter:
     def warnings(self, graph: Graph, given: Json) -> tuple[str, ...]:
         """Returns sentences about an input that is valid, and may not be what its sender meant."""
         whole = alone(graph, given)
-        return (*self._catalog.left_out(graph, whole), *self._catalog.not_filled(graph, whole))
+        catalog = self._catalog
+        return (*catalog.left_out(graph, whole), *catalog.not_filled(graph, whole), *catalog.not_taken(graph, whole))
 
     def event_settings(self, name: str) -> EventSettings:
         """Returns the settings for events of this name."""
