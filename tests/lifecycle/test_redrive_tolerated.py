@@ -15,6 +15,7 @@ from tests.scenarios.conftest import stepwell
 __all__ = ["stepwell"]  # the fixture, over SQLite and AWS
 ITEMS = ["a", "b", "c"]
 BESIDE = pytest.mark.parametrize("workflow", ["beside", "awaited_later", "told_of", "adjusted"])
+WITHIN = pytest.mark.parametrize("workflow", ["within", "within_raised", "within_within"])
 BOTH = pytest.mark.parametrize("workflow", ["mapped", "tolerant"])
 
 
@@ -115,6 +116,43 @@ def test_a_dry_run_tells_which_branches_beside_other_operations_run_again(memory
     assert {"token": "0/0.0/2.1", "step": "fetch"} in told["again"]
     assert {"token": "0/0.1", "step": "tell"} in told["kept"]
     assert told["dropped"] == [{"token": "0", "step": "tell"}]
+
+
+@WITHIN
+def test_of_a_fork_in_a_fork_only_what_failed_runs_again(stepwell: Stepwell, workflow: str) -> None:
+    """It was judged by the outer results, of which none had failed: the redrive kept all, and failed again."""
+    shop = Shop(stepwell, ("fetch", "b"))
+    again, calls = shop.mended(shop.fails(workflow, ITEMS))
+    assert (again.status, again.result) == ("completed", [f"fetch {item}" for item in ITEMS])
+    assert calls == {("fetch", "b"): 1}
+
+
+@WITHIN
+def test_in_a_fork_in_a_fork_it_keeps_its_key_however_often_it_is_redriven(memory: Stepwell, workflow: str) -> None:
+    shop = Shop(memory, ("fetch", "b"), ("fetch", "c"))
+    second = shop.fails(workflow, ITEMS).redrive()
+    assert second.status == "failed"
+    shop.broken.discard(("fetch", "c"))
+    third = second.redrive()
+    assert third.status == "failed"
+    again, calls = shop.mended(third)
+    assert (again.status, again.result) == ("completed", [f"fetch {item}" for item in ITEMS])
+    assert calls == {("fetch", "b"): 1}
+    assert len(shop.keys) == 2  # of two steps
+
+
+def test_a_branch_that_failed_and_what_a_fork_beside_it_tolerated_both_go_on(stepwell: Stepwell) -> None:
+    shop = Shop(stepwell, ("fetch", "b"), ("store", "all"))
+    again, calls = shop.mended(shop.fails("within_broken", ITEMS))
+    assert (again.status, again.result) == ("completed", [*(f"fetch {item}" for item in ITEMS), "store all"])
+    assert calls == {("fetch", "b"): 1, ("store", "all"): 1}
+
+
+def test_what_followed_from_a_failure_in_a_fork_in_a_fork_is_not_done_twice(memory: Stepwell) -> None:
+    shop = Shop(memory, ("fetch", "b"), ("tell", "all"))
+    again, calls = shop.mended(shop.fails("within_used", ITEMS))
+    assert (again.status, again.result) == ("completed", ["store 2 of 3", "tell all"])
+    assert calls == {("tell", "all"): 1}
 
 
 THROTTLED = """from stepwell import workflow

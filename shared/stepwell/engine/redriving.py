@@ -294,7 +294,8 @@ def _failed(before: Token, last: Record, operation: Entry | None, starts: dict[s
 def _failed_operation(records: Sequence[Record]) -> Entry | None:
     """Returns the operation whose failure ended the function: the last one, or the last that failed as it did.
 
-    A fork that tolerates failures has failed too, if some of its branches have. None: the function's own code failed.
+    A fork that tolerates failures has failed too, if some of its branches have, or some of a fork in one of these.
+    None: the function's own code failed.
     """
     journal, ended = Journal(), list[tuple[Entry, list[Failure]]]()
     for record in records:
@@ -320,7 +321,7 @@ def _failures(entry: Entry, last: Record) -> list[Failure]:
     """
     if entry.error is not None:
         return [entry.error]
-    is_joined = last.kind is Kind.JOINED and last.tally is not None and last.tally.failed > 0
+    is_joined = last.kind is Kind.JOINED
     return [*failures_in(entry.value)] if is_joined or entry.place is not None else []
 
 

@@ -293,3 +293,45 @@ async def adjusted(ctx: WorkflowContext, items: list[str]) -> Any:
         items.append(item)
 
     return whole(await ctx.map(fetch, items, tolerate={"count": 2}))
+
+
+@workflow
+async def within(ctx: WorkflowContext, items: list[str]) -> Any:
+    """A fork that tolerates failures, in a fork of which no branch may fail."""
+    found, _ = await ctx.all(ctx.map(fetch, items, tolerate={"count": 2}), ctx.step(store, "all"))
+    return whole(found)
+
+
+@workflow
+async def within_raised(ctx: WorkflowContext, items: list[str]) -> Any:
+    """It says so, and raises what the inner fork returned."""
+    found, _ = await ctx.all(ctx.map(fetch, items, return_exceptions=True), ctx.step(store, "all"))
+    for one in found:
+        if isinstance(one, BaseException):
+            await ctx.step(tell, "some")
+            raise one
+    return found
+
+
+@workflow
+async def within_within(ctx: WorkflowContext, items: list[str]) -> Any:
+    """Three forks, of which the innermost tolerates failures."""
+    inner = ctx.all(ctx.map(fetch, items, return_exceptions=True), ctx.step(store, "all"))
+    (found, _), _ = await ctx.all(inner, ctx.step(store, "more"))
+    return whole(found)
+
+
+@workflow
+async def within_broken(ctx: WorkflowContext, items: list[str]) -> Any:
+    """A fork that tolerates failures, and beside it a branch that fails the outer fork once it has ended."""
+    inner = ctx.map(fetch, items, return_exceptions=True)
+    found, told = await ctx.all(inner, ctx.step(store, "all"), max_concurrency=1)
+    return [*whole(found), told]
+
+
+@workflow
+async def within_used(ctx: WorkflowContext, items: list[str]) -> Any:
+    """It goes on with what it got, and fails later."""
+    found, _ = await ctx.all(ctx.map(fetch, items, return_exceptions=True), ctx.step(store, "all"))
+    got = [one for one in found if not isinstance(one, BaseException)]
+    return [await ctx.step(store, f"{len(got)} of {len(found)}"), await ctx.step(tell, "all")]

@@ -156,10 +156,15 @@ def _of_failed(fork: Fork, error: Failure, index: int) -> Json:
 
 
 def failures_in(result: Json) -> tuple[Failure, ...]:
-    """Returns the failures among the results that a function gets of a fork which tolerates them."""
-    parts = result if isinstance(result, list) else []
-    told = [one[FAILED] for one in parts if isinstance(one, dict) and FAILED in one]
-    return tuple(Failure(one["type"], one["category"], one["message"]) for one in told)
+    """Returns the failures among the results that a function gets of a fork which tolerates them, or of forks in it."""
+    found: list[Failure] = []
+    for one in result if isinstance(result, list) else []:
+        if isinstance(one, dict) and FAILED in one:
+            told = one[FAILED]
+            found.append(Failure(told["type"], told["category"], told["message"]))
+        else:
+            found += failures_in(one)
+    return tuple(found)
 
 
 def _error_of(start: str, failed: Token) -> Failure:

@@ -303,7 +303,9 @@ class Keeper:
             logs = await self._closed(found, part)
             tokens = {index: fold(log, Token(branch_id(below, index))) for index, log in logs.items()}
             ended |= {index for index, token in tokens.items() if not _is(token, Status.CANCELLED)}
-            completed |= {index for index, token in tokens.items() if _is(token, Status.COMPLETED)}
+            completed |= {
+                index for index, token in tokens.items() if _is(token, Status.COMPLETED) and is_whole(logs[index])
+            }
             before = completed if found.fork.needs else ended
             for index, log in logs.items():
                 name, token = branch_id(found.id, index), tokens[index]
