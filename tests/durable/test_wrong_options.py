@@ -26,6 +26,9 @@ def pay(n: int) -> int:
 @workflow
 async def other(ctx, order): ...
 
+async def thing(n: int) -> int:
+    return n
+
 @workflow
 async def flow(ctx):
     BODY
@@ -56,6 +59,25 @@ def error_of(flows: Flows, call: str) -> tuple[str, str]:
         ("ctx.step(pay, 1, pool=5)", "`pool` cannot be 5 (letters, digits"),
         ("ctx.map(pay, [1], pool='')", "`pool` cannot be ''"),
         ("ctx.all(tolerate=3)", "3 does not say how many may fail"),
+        (
+            "ctx.map(pay, [1], tolerate={'percent': 300})",
+            "the percent of `tolerate` must be a number from 0 to 100, not",
+        ),
+        ("ctx.map(thing, [1], tolerate={'percent': 101})", "the percent of `tolerate` must be a number from 0 to 100"),
+        ("ctx.map(pay, [1], tolerate={'percent': float('inf')})", "must be a number from 0 to 100, not inf"),
+        ("ctx.map(pay, [1], tolerate={'percent': True})", "must be a number from 0 to 100, not True"),
+        ("ctx.map(pay, [1], tolerate={'percent': -1})", "{'percent': -1} does not say how many may fail"),
+        ("ctx.map(pay, [1], tolerate={'count': 1.5})", "the count of `tolerate` must be a whole number, not 1.5"),
+        ("ctx.map(pay, [1], tolerate={'count': float('inf')})", "must be a whole number, not inf"),
+        ("ctx.map(pay, [1], tolerate={'count': True})", "the count of `tolerate` must be a whole number, not True"),
+        ("ctx.map(pay, [1], tolerate={'cuont': 1})", "{'cuont': 1} does not say how many may fail"),
+        ("ctx.all(tolerate={'count': 1, 'percent': 2})", '`tolerate` has count and percent (write {"count": 3} or'),
+        ("ctx.approval('buy', need=1.5, approvers=['a', 'b'])", "`need` must be a whole number, not 1.5"),
+        ("ctx.approval('buy', need=True)", "`need` must be a whole number, not True"),
+        ("ctx.step(pay, 1, timeout=0)", "`timeout` must be longer than 0"),
+        ("ctx.run(pay, 1, timeout='0s')", "`timeout` must be longer than 0"),
+        ("ctx.map(pay, [1], timeout=0)", "`timeout` must be longer than 0"),
+        ("ctx.callback(heartbeat=0)", "`heartbeat` must be longer than 0"),
         ("ctx.all(max_concurrency='2')", "`max_concurrency` must be a whole number, not '2'"),
     ],
 )
@@ -163,16 +185,7 @@ def test_a_run_that_has_made_such_a_step_goes_on(
 NAMED = ["ctx.step(done, name=NAME)", "ctx.run(done, name=NAME)", "ctx.map(done, [1], name=NAME)",
          "ctx.map(thing, [1], name=NAME)", "ctx.all(ctx.step(done), name=NAME)",
          "ctx.first(ctx.step(done), name=NAME)"]  # fmt: skip
-DONE = HEAD.replace(
-    "@workflow",
-    """@step
-def done(n: int = 0): return 7
-
-async def thing(n): return 7
-
-@workflow""",
-    1,
-)
+DONE = HEAD.replace("@workflow", "@step\ndef done(n: int = 0): return 7\n\n@workflow", 1)
 
 
 @pytest.mark.parametrize("call", NAMED)
@@ -198,6 +211,33 @@ def test_a_run_that_has_made_an_operation_with_such_a_name_goes_on(
     with monkeypatch.context() as patched:
         for module in ("context", "calling", "combining"):
             patched.setattr(f"stepwell.runtime.durable.{module}.given_name", lambda name: name or "")
+        kit = flows(DONE.replace("BODY", body), sessions=0)
+        run = kit.start("flow")
+        assert run.status == "waiting", run.view
+    kit.advance("1h")
+    assert (run.status, run.result) == ("completed", 7), run.view
+
+
+@pytest.mark.parametrize(
+    ("call", "let_through"),
+    [
+        ("ctx.map(done, [1], tolerate={'percent': 300})", "arguments.wrong_tolerate"),
+        ("ctx.map(thing, [1], tolerate={'count': 1, 'percent': 10})", "arguments.wrong_tolerate"),
+        ("ctx.approval('buy', need=1.5, approvers=['ana', 'leo'], timeout=0)", "arguments.wrong_need"),
+        ("ctx.callback(heartbeat=0)", "arguments.late_heartbeat"),
+        ("ctx.step(done, timeout=0)", "arguments.wrong_step"),
+    ],
+)
+def test_a_run_that_has_made_an_operation_with_such_a_value_goes_on(
+    flows: Flows, monkeypatch: pytest.MonkeyPatch, call: str, let_through: str
+) -> None:
+    body = f"""try: await {call}
+    except InvalidInput: return "refused"
+    except Exception: pass
+    await ctx.sleep('1h')
+    return 7"""
+    with monkeypatch.context() as patched:
+        patched.setattr(f"stepwell.runtime.durable.{let_through}", lambda *given: None)
         kit = flows(DONE.replace("BODY", body), sessions=0)
         run = kit.start("flow")
         assert run.status == "waiting", run.view

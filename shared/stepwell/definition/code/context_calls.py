@@ -19,7 +19,9 @@ from stepwell.definition.context_values import (
     condition,
     late_heartbeat,
     policy_of,
+    wrong_need,
     wrong_step,
+    wrong_tolerate,
 )
 from stepwell.definition.durations import parse_duration, show_duration
 from stepwell.definition.text import closest
@@ -75,6 +77,8 @@ def _refused(call: ast.Call, operation: str) -> Iterator[Wrong]:
     if "timeout" in values and operation not in _WITHOUT_MAXIMUM and (_ms(values, "timeout") or 0) > YEAR_MS:
         message = f"{values['timeout']} is over the maximum of ctx.{operation}"
         yield given["timeout"], "timeout_too_long", message, f"at most {show_duration(YEAR_MS)}"
+    if operation in {"step", "run", "map"} and (wrong := wrong_step(None, None, _ms(values, "timeout"))):
+        yield given["timeout"], wrong.code, wrong.message, wrong.hint or ""
     if operation == "callback" and (late := late_heartbeat(_ms(values, "heartbeat"), _ms(values, "timeout"))):
         yield given["heartbeat"], late.code, late.message, late.hint or ""
     if operation == "approval" and (few := _too_few(values)):
@@ -98,6 +102,17 @@ def _pool(value: Any) -> None:
         raise error
 
 
+def _need(value: Any) -> None:
+    check_need(value)
+    if error := wrong_need(value):
+        raise error
+
+
+def _tolerate(value: Any) -> None:
+    if error := wrong_tolerate(check_tolerate(value)):
+        raise error
+
+
 def _approvers(value: Any) -> None:
     if not isinstance(value, list | tuple) or not all(isinstance(name, str) and name for name in value):
         raise InvalidInput("approvers is a list of names", code="bad_value", hint=f"approvers=[{value!r:.80}]")
@@ -105,8 +120,8 @@ def _approvers(value: Any) -> None:
 
 _CHECKS: Mapping[str, Callable[[Any], object]] = {
     "approvers": _approvers, "at_most_once": _once, "heartbeat": parse_duration, "match": condition,
-    "max_concurrency": check_at_once, "name": check_name, "need": check_need, "pool": _pool, "retry": policy_of,
-    "timeout": parse_duration, "tolerate": check_tolerate,
+    "max_concurrency": check_at_once, "name": check_name, "need": _need, "pool": _pool, "retry": policy_of,
+    "timeout": parse_duration, "tolerate": _tolerate,
 }  # fmt: skip
 
 

@@ -10,7 +10,15 @@ from typing import Any, TypedDict
 
 from stepwell.definition.authoring import WORKFLOW_MARK, Duration
 from stepwell.definition.context_options import OPTIONS, meant
-from stepwell.definition.context_values import check_name, check_need, check_tolerate, late_heartbeat, wrong_step
+from stepwell.definition.context_values import (
+    check_name,
+    check_need,
+    check_tolerate,
+    late_heartbeat,
+    wrong_need,
+    wrong_step,
+    wrong_tolerate,
+)
 from stepwell.definition.durations import parse_duration, show_duration
 from stepwell.definition.event_names import OWN_PREFIX
 from stepwell.definition.graph import Approvers, Json, Step, Throttle
@@ -21,7 +29,7 @@ from stepwell.runtime.durable.operations import closed, in_force, input_of, read
 
 # Patches, as a record has them; no names that users can give.
 _HANDLER, _HEARTBEAT, _KEY = "stepwell:handler", "stepwell:heartbeat", "stepwell:key"
-_NAME, _STEP = "stepwell:name", "stepwell:step"
+_NAME, _NEED, _STEP, _TOLERATE = "stepwell:name", "stepwell:need", "stepwell:step", "stepwell:tolerate"
 
 
 def called(
@@ -86,10 +94,16 @@ class Tolerate(TypedDict, total=False):
 
 
 def tolerated_of(tolerate: Tolerate | None, width: int, *, is_every: bool) -> int:
-    """Returns how many of `width` operations may fail; all with `is_every`. Raises InvalidInput."""
+    """Returns how many of `width` operations may fail; all with `is_every`. Raises InvalidInput.
+
+    Runs of earlier releases may have begun operations with a percentage above 100, or with a count and a percentage.
+    """
     if is_every:
         return width
     given = check_tolerate(tolerate)
+    error = wrong_tolerate(given)
+    if error is not None and in_force(_TOLERATE):
+        raise error
     return max(int(given.get("count", 0)), int(width * given.get("percent", 0) // 100))
 
 
@@ -108,15 +122,15 @@ def timeout_ms_of(what: str, given: Duration | timedelta | None) -> int | None:
 
 
 def check_heartbeat(beat_ms: int | None, limit_ms: int | None) -> None:
-    """Raises InvalidInput for a heartbeat that is due after its wait. Runs of earlier releases may wait with one."""
+    """Raises InvalidInput for a heartbeat at once or after its wait. Runs of earlier releases may wait with one."""
     error = late_heartbeat(beat_ms, limit_ms)
     if error is not None and in_force(_HEARTBEAT):
         raise error
 
 
-def check_step(at_most_once: object, pool: object = None) -> None:
+def check_step(at_most_once: object, pool: object = None, limit_ms: int | None = None) -> None:
     """Raises InvalidInput for a wrong option of a step. Runs of earlier releases may have begun such a step."""
-    error = wrong_step(at_most_once, pool)
+    error = wrong_step(at_most_once, pool, limit_ms)
     if error is not None and in_force(_STEP):
         raise error
 
@@ -167,7 +181,10 @@ def check_plain_key(what: str, *keys: object) -> None:
 
 
 def approvers_of(names: Sequence[str] | None, need: int) -> Approvers | None:
-    """Returns who may approve, and how many must; None if anybody alone may. Raises InvalidInput for too few names."""
+    """Returns who may approve, and how many must; None if anybody alone may. Raises InvalidInput for too few names.
+
+    Runs of earlier releases may wait for an approval by 1.5 persons.
+    """
     if names is None:
         most, of = APPROVERS, None
     elif (
@@ -180,6 +197,9 @@ def approvers_of(names: Sequence[str] | None, need: int) -> Approvers | None:
         of = list(dict.fromkeys(names))
         most = len(of)
     check_need(need)
+    error = wrong_need(need)
+    if error is not None and in_force(_NEED):
+        raise error
     if most > APPROVERS or not 1 <= need <= most:
         who = "approvers" if of is None else f"{most} approvers"
         raise InvalidInput(f"{need} of {who} cannot be asked for", code="bad_value",

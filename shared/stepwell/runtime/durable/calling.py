@@ -42,10 +42,10 @@ def called_here(
         raise InvalidInput(f"{function!r:.80} does not take {', '.join(named)}", code="step_input", hint=hint)
     given = partial(function, *args, **named)
     check_rebinding(given, "lost_in_branch")
-    check_step(options.at_most_once)
     own = defaults_of(function)
     shown = checked_name(given_name(name) or own.name or _name_of(function))
     limit_ms = own.timeout_ms if options.timeout is None else limit_ms_of("a step", options.timeout)
+    check_step(options.at_most_once, None, limit_ms)
     once = own.at_most_once if options.at_most_once is None else options.at_most_once
     step = Step(f"{IN_SESSION}{shown}", timeout_ms=limit_ms, retry=options.retry or own.retry, at_most_once=once,
                 throttle=limited_by(None))  # fmt: skip

@@ -88,12 +88,13 @@ class Context(Combining):
         not fit.
         """
         check_own(self.run_id)
-        check_step(at_most_once, pool)
+        limit_ms = timeout_ms_of("a step", timeout)
+        check_step(at_most_once, pool, limit_ms)
         known, own = step_of(function)
         step = changed(
             known,
             input=Given(input_of(function, args, named, STEP_OPTIONS)),
-            timeout_ms=timeout_ms_of("a step", timeout),
+            timeout_ms=limit_ms,
             retry=policy_of(retry),
             at_most_once=at_most_once,
             pool=pool,
