@@ -155,6 +155,18 @@ def test_what_followed_from_a_failure_in_a_fork_in_a_fork_is_not_done_twice(memo
     assert calls == {("tell", "all"): 1}
 
 
+@pytest.mark.parametrize("at_once", [1, 2, 3])
+def test_items_that_began_after_another_had_failed_are_kept(stepwell: Stepwell, at_once: int) -> None:
+    """They were taken for what followed from the failure, and done twice."""
+    shop = Shop(stepwell, ("fetch", "b"))
+    run = stepwell.start("few_at_once", {"items": ["b", "a", "c", "d"], "at_once": at_once})
+    stepwell.advance("1h")
+    assert run.status == "failed"
+    again, calls = shop.mended(run)
+    assert (again.status, again.result) == ("completed", [f"store fetch {item}" for item in "bacd"])
+    assert calls == {("fetch", "b"): 1, ("store", "fetch b"): 1}
+
+
 THROTTLED = """from stepwell import workflow
 
 def fetch(item):

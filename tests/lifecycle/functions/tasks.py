@@ -335,3 +335,9 @@ async def within_used(ctx: WorkflowContext, items: list[str]) -> Any:
     found, _ = await ctx.all(ctx.map(fetch, items, return_exceptions=True), ctx.step(store, "all"))
     got = [one for one in found if not isinstance(one, BaseException)]
     return [await ctx.step(store, f"{len(got)} of {len(found)}"), await ctx.step(tell, "all")]
+
+
+@workflow
+async def few_at_once(ctx: WorkflowContext, items: list[str], at_once: int) -> Any:
+    """An item begins once another has ended, however that ended."""
+    return whole(await ctx.map(lambda item: both(ctx, item), items, max_concurrency=at_once, return_exceptions=True))

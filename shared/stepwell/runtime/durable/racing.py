@@ -74,9 +74,13 @@ def _whole(parts: Sequence[Operation[Any]]) -> Iterator[Operation[Any]]:
 
 
 async def all_of(awaited: Iterable[Awaitable[Any]], max_concurrency: int, tolerated: int) -> list[Any]:
-    """Returns the results in order, failures in their places. Too many failures raise, and cancel the others."""
+    """Returns the results in order, failures in their places. Too many failures raise, and cancel the others.
+
+    What begins once another has ended is no consequence of how that ended: a redrive keeps it.
+    """
+    loop: Any = asyncio.get_running_loop()
     ended: asyncio.Queue[asyncio.Task[Any]] = asyncio.Queue()
-    left = iter(awaited)
+    left, since = iter(awaited), loop.since
     tasks = _start_tasks(islice(left, max_concurrency or None), ended)
     failed = has_ended = 0
     try:
@@ -86,7 +90,8 @@ async def all_of(awaited: Iterable[Awaitable[Any]], max_concurrency: int, tolera
             failed += task.cancelled() or task.exception() is not None
             if failed > tolerated:
                 task.result()
-            tasks += _start_tasks(islice(left, 1), ended)
+            with loop.made_since(since):
+                tasks += _start_tasks(islice(left, 1), ended)
     except GeneratorExit:  # closed with its session: nothing may be awaited any more
         raise
     except BaseException:
