@@ -44,6 +44,12 @@ def test_a_retry_may_be_a_dict_in_either_spelling() -> None:
     assert (policy.max_retries, policy.initial_delay_ms, policy.on) == (1, 2_000, frozenset({"Busy"}))
 
 
+@pytest.mark.parametrize(("given", "most_ms"), [({}, 300_000), ({"max_delay": "2m"}, 120_000)])
+def test_the_default_maximum_of_a_retry_does_not_shorten_its_first_delay(given: dict[str, str], most_ms: int) -> None:
+    """As in a definition. A delay of five minutes was one of a minute."""
+    assert Retry(initial_delay="5m", **given).policy().max_delay_ms == most_ms  # type: ignore[arg-type]  # by name
+
+
 def test_a_retry_takes_classes_of_exceptions_by_their_names() -> None:
     assert Retry(on=("timeout", OSError, KeyError)).policy().on == {"timeout", "OSError", "KeyError"}
 

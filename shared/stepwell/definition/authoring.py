@@ -27,6 +27,7 @@ BACKOFFS = ("constant", "linear", "exponential")
 JITTERS = ("none", "full")
 WORKFLOW_MARK = "__stepwell_workflow__"  # the attribute of a durable function with its workflow's name
 WORKFLOW_WRONG = "__stepwell_wrong__"  # the attribute of a marked function that is none, with the error
+_MAX_DELAY = "60s"  # of retries, if none is given
 _CHILD_KEYS = ("workflow", "name", "input")
 _SPELLINGS = {"maxRetries": "max_retries", "initialDelay": "initial_delay", "maxDelay": "max_delay"}
 
@@ -38,7 +39,7 @@ class Retry:
     max_retries: int = 3
     backoff: str = "exponential"
     initial_delay: Duration = "1s"
-    max_delay: Duration = "60s"
+    max_delay: Duration = _MAX_DELAY
     jitter: str = "none"
     on: tuple[str | type[BaseException], ...] = ("transient",)
 
@@ -52,12 +53,13 @@ class Retry:
         self.policy()
 
     def policy(self) -> graph.Retry:
-        """Converts the policy to the engine's type."""
+        """Converts the policy to the engine's type. The default maximum does not shorten a delay that is written."""
+        first_ms, most_ms = parse_duration(self.initial_delay), parse_duration(self.max_delay)
         return graph.Retry(
             max_retries=self.max_retries,
             backoff=self.backoff,
-            initial_delay_ms=parse_duration(self.initial_delay),
-            max_delay_ms=parse_duration(self.max_delay),
+            initial_delay_ms=first_ms,
+            max_delay_ms=max(first_ms, most_ms) if self.max_delay == _MAX_DELAY else most_ms,
             jitter=self.jitter,
             on=frozenset(one if isinstance(one, str) else one.__name__ for one in self.on),
         )
