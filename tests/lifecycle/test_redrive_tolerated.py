@@ -167,6 +167,21 @@ def test_items_that_began_after_another_had_failed_are_kept(stepwell: Stepwell, 
     assert calls == {("fetch", "b"): 1, ("store", "fetch b"): 1}
 
 
+@pytest.mark.parametrize("at_once", [1, 2, 3])
+def test_all_items_that_failed_run_again_if_the_function_raises_an_error_of_its_own(
+    memory: Stepwell, at_once: int
+) -> None:
+    shop = Shop(memory, ("fetch", "b"), ("store", "fetch c"))
+    run = memory.start("few_at_once", {"items": [*"abcde"], "at_once": at_once})
+    memory.advance("1h")
+    assert run.status == "failed"
+    again, calls = shop.mended(run)
+    assert (again.status, again.result) == ("completed", [f"store fetch {item}" for item in "abcde"])
+    assert calls.keys() >= {("fetch", "b"), ("store", "fetch b"), ("store", "fetch c")}
+    kept = {call for item in "ade" for call in (("fetch", item), ("store", f"fetch {item}"))}
+    assert not calls.keys() & kept
+
+
 THROTTLED = """from stepwell import workflow
 
 def fetch(item):
