@@ -314,6 +314,9 @@ class AwsQueue(SqsQueue):
     def release(self, delivery: Delivery, at_ms: int) -> None:
         self.extend(delivery, self.clock.now_ms(), at_ms - self.clock.now_ms())
 
+    def forgive(self, delivery: Delivery) -> None:
+        raise NotImplementedError("SQS counts each delivery")
+
     def pending(self) -> int:
         return sum(len(queue["messages"]) for queue in sqs._queues._data.values())
 

@@ -204,6 +204,21 @@ def test_reclaiming_ends_every_lease_and_leaves_delays_alone(queue: LocalQueue) 
     assert queue.reclaim() == 0
 
 
+@pytest.mark.needs("inbox")
+def test_a_delivery_that_is_forgiven_does_not_count_unless_it_was_the_first(queue: LocalQueue) -> None:
+    send(queue, 1)
+    counts = []
+    for _ in range(3):
+        delivery = must(queue)
+        counts.append(delivery.deliveries)
+        queue.forgive(delivery)
+        queue.release(delivery, NOW_MS)
+    late = must(queue)
+    queue.release(late, NOW_MS)
+    queue.forgive(late)  # another holder has it by now, or nobody
+    assert (counts, late.deliveries, must(queue).deliveries) == ([1, 2, 2], 2, 3)
+
+
 @pytest.mark.threads
 def test_of_64_senders_and_64_receivers_each_message_goes_to_one(queue: LocalQueue) -> None:
     at_once(64, lambda number: send(queue, number))

@@ -118,6 +118,31 @@ def test_a_message_that_killed_its_worker_too_often_becomes_a_failure_of_the_run
     assert (end.status, end.error.category) == ("failed", "worker_lost")
 
 
+def test_a_step_goes_through_any_number_of_stops(local: Local, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, is_over = threading.Semaphore(0), threading.Event()
+
+    async def takes_long(*_: object) -> None:
+        begun.release()
+        with away():
+            is_over.wait()
+
+    run_id = start(local)
+    with monkeypatch.context() as patched:
+        patched.setattr(local.parts.worker, "handle", takes_long)
+        for _ in range(DELIVERIES + 1):
+            pump = Pump(local, workers=1)
+            pump.start()
+            assert begun.acquire(timeout=60)
+            assert pump.stop(0.0) == 1
+            local.inbox.reclaim()
+            local.stopping.clear()
+    last = Pump(local, workers=1)
+    last.start()
+    assert run_now(local.parts.service.wait_for_end(run_id, WAIT_MS)).status == "completed"
+    last.stop(2.0)
+    is_over.set()
+
+
 def test_a_message_that_met_a_disk_that_did_not_answer_is_put_off_and_not_given_up(
     local: Local, pump: Pump, monkeypatch: pytest.MonkeyPatch
 ) -> None:

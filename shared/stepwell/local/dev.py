@@ -163,7 +163,8 @@ def _serve(
         left = pump.stop(STOP_SECONDS / 2)
         gateway.close()
         if left:
-            log.info("%d steps were under way; they run again at the next start", left)
+            were = "1 step was under way; it runs" if left == 1 else f"{left} steps were under way; they run"
+            log.info("%s again at the next start", were)
     if not claim.holds():
         raise UserError(f"the data folder {claim.path} was removed while the server ran, and its runs with it",
                         code="data_folder_lost", hint="end `stepwell dev` before you remove its data")  # fmt: skip

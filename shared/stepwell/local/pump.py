@@ -85,6 +85,7 @@ class Pump:
     def stop(self, patience_seconds: float) -> int:
         """Stops receiving. Returns the number of messages in progress, which the next start delivers again.
 
+        This does not count as a death of their worker: a long step may meet any number of stops.
         Idle workers are waited for too: each may be reading the database, which its caller is about to close.
         """
         self._local.stopping.set()
@@ -95,7 +96,11 @@ class Pump:
                 worker.result(max(0.0, until - time.monotonic()))
         if self._leases.is_alive():
             self._leases.join(max(0.0, until - time.monotonic()))
-        return len(self._under_way)
+        left = list(self._under_way.values())
+        with suppress(PortError):
+            for held in left:
+                self._local.inbox.forgive(held.delivery)
+        return len(left)
 
     async def _work(self) -> None:
         while not self._local.stopping.is_set():

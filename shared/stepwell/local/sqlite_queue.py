@@ -28,6 +28,7 @@ LEASE = """UPDATE messages SET due_ms = ?, deliveries = deliveries + 1, receipt 
 DELETE = "DELETE FROM messages WHERE seq = ? AND receipt = ?"
 EXTEND = "UPDATE messages SET due_ms = ? WHERE seq = ? AND receipt = ?"
 RELEASE = "UPDATE messages SET due_ms = ?, receipt = '' WHERE seq = ? AND receipt = ?"
+FORGIVE = "UPDATE messages SET deliveries = max(1, deliveries - 1) WHERE seq = ? AND receipt = ?"
 RECLAIM = "UPDATE messages SET due_ms = 0, receipt = '' WHERE receipt <> ''"
 NEXT_DUE = "SELECT min(due_ms) AS due_ms FROM messages WHERE lane = ?"
 PENDING = "SELECT count(*) FROM messages"
@@ -91,6 +92,9 @@ class SqliteQueue:
 
     def release(self, delivery: Delivery, at_ms: int) -> None:
         self._db.change(RELEASE, (at_ms, int(delivery.id), delivery.receipt), lazily=True)
+
+    def forgive(self, delivery: Delivery) -> None:
+        self._db.change(FORGIVE, (int(delivery.id), delivery.receipt))
 
     def next_due_ms(self, lanes: Collection[Lane] = ALL_LANES) -> int | None:
         names = [self._name_of(lane) for lane in lanes]

@@ -46,6 +46,12 @@ class Inbox(Protocol):
     def release(self, delivery: Delivery, at_ms: int) -> None:
         """Ends the lease; the message is delivered again at `at_ms` or later."""
 
+    def forgive(self, delivery: Delivery) -> None:
+        """Does not count the delivery, which somebody ended and not its message.
+
+        The first one counts: who gets the message next has to know that it has been delivered.
+        """
+
     def next_due_ms(self, lanes: Collection[Lane] = ALL_LANES) -> int | None:
         """Returns when the next message is due or the next lease expires; None without messages."""
 

@@ -75,6 +75,11 @@ class MemoryQueue:
             message.receipt = ""
             self._move(int(delivery.id), message, at_ms)
 
+    def forgive(self, delivery: Delivery) -> None:
+        message = self._held(delivery)
+        if message is not None:
+            message.deliveries = max(1, message.deliveries - 1)
+
     def next_due_ms(self, lanes: Collection[Lane] = ALL_LANES) -> int | None:
         places = [self._first(lane) for lane in lanes]
         return min((place[0] for place in places if place is not None), default=None)
