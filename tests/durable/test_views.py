@@ -10,6 +10,7 @@ from stepwell.api.runs.explain import explain
 from stepwell.api.runs.flows import read_drawn
 from stepwell.api.runs.moments import state_view
 from stepwell.api.runs.views import read_run
+from stepwell.errors import Conflict
 from stepwell.runtime.calls import survey
 from stepwell.runtime.calls.moments import as_of
 from stepwell.runtime.loop.driving import run_now
@@ -209,3 +210,48 @@ def test_those_that_a_function_left_when_it_ended_are_cancelled(flows: Flows, mo
     assert counted["oven"] == {"total": 2, "cancelled": 2}
     assert counted["bake"]["total"] == 118
     assert counted["bake"]["failed"] == 1
+
+
+ASKING = """
+from stepwell import workflow
+
+def look(item: str):
+    return item
+
+def peek(item: str):
+    return item
+
+@workflow
+async def ask(ctx):
+    answers = []
+
+    @ctx.update("answer")
+    def answer(text: str) -> int:
+        answers.append(text)
+        return len(answers)
+
+    await ctx.step(look, "cup")
+    await ctx.until(lambda: answers)
+    return answers
+"""
+
+
+def test_an_update_of_a_run_whose_code_no_longer_fits_is_logged_once_and_taken_when_it_fits_again(
+    flows: Flows, caplog: pytest.LogCaptureFixture
+) -> None:
+    kit = flows(ASKING)
+    run = kit.start("ask")
+    assert run.status == "waiting"
+    flows.write(ASKING.replace("ctx.step(look", "ctx.step(peek"))
+    kit.reload()
+    with pytest.raises(Conflict):
+        run.update("answer", {"text": "yes"}, "u1")
+    kit.advance("10m")
+    told = [one.getMessage() for one in caplog.records if "cannot take the update" in one.getMessage()]
+    assert len(told) == 1
+    assert f"{run.id} cannot take the update answer until its code fits again: non_determinism" in told[0]
+    assert "step peek" in told[0]
+    flows.write(ASKING)
+    kit.reload()
+    kit.advance("2m")
+    assert run.result == ["yes"]

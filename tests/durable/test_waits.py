@@ -36,6 +36,42 @@ async def flow(ctx):
     assert run.result == 3600 + 1.5 + 2 * 86400
 
 
+UNTIL = """
+from datetime import datetime, timedelta
+from zoneinfo import ZoneInfo
+from stepwell import workflow
+
+@workflow
+async def flow(ctx, hours: float, is_zoned: bool = True):
+    start = ctx.now()
+    when = (start + timedelta(hours=hours)).astimezone(ZoneInfo("Europe/Madrid"))
+    await ctx.sleep(when if is_zoned else when.replace(tzinfo=None))
+    return (ctx.now() - start).total_seconds() / 3600
+"""
+
+
+@pytest.mark.parametrize(("hours", "slept"), [(36, 36), (-36, 0)])
+def test_a_sleep_until_a_time_ends_then_and_at_once_if_the_time_has_passed(
+    flows: Flows, hours: int, slept: int
+) -> None:
+    kit = flows(UNTIL)
+    run = kit.start("flow", {"hours": hours})
+    kit.advance("3d")
+    assert run.result == slept
+
+
+def test_a_sleep_until_a_time_without_a_zone_fails_and_says_how_to_give_it_one(flows: Flows) -> None:
+    run = flows(UNTIL).start("flow", {"hours": 1, "is_zoned": False})
+    error = run.error or {}
+    assert (run.status, error["type"]) == ("failed", "bad_value")
+    assert "has no time zone (give it one: when.replace(tzinfo=UTC)" in error["message"]
+
+
+def test_a_sleep_until_a_time_of_more_than_a_year_ahead_is_refused(flows: Flows) -> None:
+    error = flows(UNTIL).start("flow", {"hours": 24 * 400}).error or {}
+    assert error["type"] == "timeout_too_long"
+
+
 def test_an_event_ends_the_wait_for_its_name_its_key_and_what_it_must_hold(flows: Flows) -> None:
     kit = flows(
         HEAD

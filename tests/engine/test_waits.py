@@ -9,6 +9,7 @@ import pytest
 from stepwell.engine.actions import RunStep, Write
 from stepwell.engine.decide import decide, first_due
 from stepwell.engine.inputs import EventOffered
+from stepwell.engine.names import iso
 from stepwell.engine.records import Arm, End, Goto, Kind, Parked, Pause, Resumption, RetryAt, Status, Topic
 from stepwell.engine.stored.codec import parked_json, parked_of
 from stepwell.engine.token import Token
@@ -347,6 +348,31 @@ def test_a_timeout_over_the_maximum_that_a_template_gives_is_a_validation_error(
     run = waiting("for: response, timeout: '{{ input.t }}'", {"t": "8d"})
     assert run.error is not None
     assert run.error.category == "validation"
+
+
+@pytest.mark.parametrize(("wait", "hours"), [("for: delay", 48), ("for: sleep", 48), ("for: event, name: a", 48)])
+def test_a_time_that_a_template_gives_is_when_the_wait_ends(wait: str, hours: int) -> None:
+    until = {"t": iso(NOW_MS + hours * HOUR_MS)}
+    assert parked(waiting(f"{wait}, timeout: '{{{{ input.t }}}}'", until)).until_ms == NOW_MS + hours * HOUR_MS
+
+
+def test_a_wait_until_a_time_that_has_passed_ends_at_once() -> None:
+    run = waiting("for: sleep, timeout: '{{ timestamp(input.t) }}'", {"t": iso(NOW_MS - HOUR_MS)})
+    assert parked(run).until_ms == NOW_MS
+
+
+def test_a_time_after_the_maximum_of_its_wait_is_a_validation_error() -> None:
+    run = waiting("for: response, timeout: '{{ input.t }}'", {"t": iso(NOW_MS + 8 * 24 * HOUR_MS)})
+    assert run.error is not None
+    assert run.error.category == "validation"
+
+
+@pytest.mark.parametrize("text", ["2030-01-31", "2030-01-31T12:00:00"])
+def test_a_date_without_its_time_or_zone_says_how_to_write_one(text: str) -> None:
+    run = waiting("for: sleep, timeout: '{{ input.t }}'", {"t": text})
+    assert run.error is not None
+    assert "is a date, not a duration" in run.error.message
+    assert "2030-01-31T12:00:00Z" in run.error.message
 
 
 def test_waiting_data_is_filled_in_when_the_wait_begins() -> None:

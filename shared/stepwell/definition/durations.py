@@ -10,11 +10,13 @@ from stepwell.errors import UserError
 from stepwell.limits import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, YEAR_MS
 
 HINT = "write 30s, 5m, 24h, 7d, an ISO 8601 duration such as PT5M, or a number of seconds"
+_UNTIL = "until then: let a template give a time such as 2030-01-31T12:00:00Z, or a function ctx.sleep(a datetime)"
 LONGEST_MS = 100 * YEAR_MS  # a longer deadline is a typing mistake, and exceeds the calendar
 
 _UNITS_MS = {"ms": 1, "s": SECOND_MS, "m": MINUTE_MS, "h": HOUR_MS, "d": DAY_MS, "w": 7 * DAY_MS}
 _PAIRS = ((86_400, "d", 3_600, "h"), (3_600, "h", 60, "min"), (60, "min", 1, "s"))  # of seconds: a unit, the next one
 _SHORT = lazy(r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w)", re.ASCII)
+_DATE = lazy(r"\d{4}-\d\d-\d\d", re.ASCII)
 _NUMBER = lazy(r"\d+(?:\.\d+)?", re.ASCII)
 _ISO = lazy(
     r"P(?!$)(?:(?P<w>\d+(?:\.\d+)?)W)?(?:(?P<d>\d+(?:\.\d+)?)D)?"
@@ -80,6 +82,8 @@ def _text_ms(text: str) -> float:
         raise _bad(f"{_shown(text)} has years or months, which have no fixed length")
     if trimmed.startswith("-"):
         raise _bad(f"the duration {_shown(text)} is negative")
+    if _DATE.match(trimmed):
+        raise UserError(f"{_shown(text)} is a date, not a duration", code="bad_duration", hint=_UNTIL)
     raise _bad(f"{_shown(text)} is not a duration")
 
 

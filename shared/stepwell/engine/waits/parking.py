@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import repeat
 
+from stepwell.definition.asl.instants import milliseconds
 from stepwell.definition.compiled import Expression
 from stepwell.definition.durations import parse_duration
 from stepwell.definition.graph import Call, Json, Wait
@@ -26,8 +27,8 @@ def park(moment: Moment, token: Token, wait: Wait, callbacks: Sequence[str] = ()
     """
     names = Names(moment, token)
     arms = wait.arms or (wait,)
-    limits = [_limit_ms(arm.kind, arm.timeout, arm.timeout_ms, names) for arm in arms]
-    whole_ms = _limit_ms(wait.kind, wait.timeout, wait.timeout_ms, names) if wait.arms else None
+    limits = [_limit_ms(arm.kind, arm.timeout, arm.timeout_ms, names, moment.now_ms) for arm in arms]
+    whole_ms = _limit_ms(wait.kind, wait.timeout, wait.timeout_ms, names, moment.now_ms) if wait.arms else None
     first_ms, first = min(((ms, i) for i, ms in enumerate(limits) if ms is not None), default=(None, None))
     if first_ms is None or (whole_ms is not None and whole_ms < first_ms):
         first_ms, first = whole_ms, None
@@ -56,7 +57,7 @@ def _arm(wait: Wait, place: Place, *, is_alone: bool) -> Arm:
 
 def park_for_children(moment: Moment, token: Token, call: Call) -> Parked:
     """Returns a wait for child runs. Raises ExpressionError if their inputs cannot be evaluated."""
-    limit_ms = _limit_ms(call.kind, call.timeout, call.timeout_ms, Names(moment, token))
+    limit_ms = _limit_ms(call.kind, call.timeout, call.timeout_ms, Names(moment, token), moment.now_ms)
     return Parked(
         kind=call.kind,
         arms=(Arm(call.kind),),
@@ -84,12 +85,14 @@ def _numbered(names: Sequence[str]) -> list[str]:
     return [name if number == 1 else f"{name}_{number}" for name, number in zip(names, numbers, strict=True)]
 
 
-def _limit_ms(kind: str, timeout: Expression | None, timeout_ms: int | None, names: Names) -> int | None:
-    """`timeout`: a template, which wins over the milliseconds written."""
+def _limit_ms(kind: str, timeout: Expression | None, timeout_ms: int | None, names: Names, now_ms: int) -> int | None:
+    """`timeout`: a template, which wins over the milliseconds written. It gives a duration, or a time to wait until."""
     if timeout is None:
         return timeout_ms
     try:
-        limit_ms = parse_duration(timeout.evaluate(names))
+        given = timeout.evaluate(names)
+        until_ms = milliseconds(given)
+        limit_ms = parse_duration(given) if until_ms is None else max(until_ms - now_ms, 0)
     except UserError as error:
         raise ExpressionError(f"`{timeout.text}`: {error.message}", hint=error.hint) from error
     most_ms = kind_named(kind).longest_ms

@@ -9,6 +9,7 @@ The record is what happened: a replay that reaches it calls the handler again, w
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
@@ -16,6 +17,7 @@ from typing import Any
 
 from stepwell.definition.graph import Json
 from stepwell.engine.actions import Write
+from stepwell.engine.durable.turns import Stuck
 from stepwell.engine.inputs import UpdateAsked, UpdateMade
 from stepwell.engine.pushing import pushes
 from stepwell.engine.records import ROOT, UPDATE, Failure, Record, Resumption, Topic
@@ -32,10 +34,11 @@ from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.loop.advance import Advance
 from stepwell.runtime.ports import Event, Lane, Ports
 from stepwell.runtime.starts.admission import check_event_key, check_json, check_name
-from stepwell.runtime.steps.port import Steps
+from stepwell.runtime.steps.port import Steps, Updated
 from stepwell.values import dataclass
 
 EVENTS = ("stepwell.update", "stepwell.refused")
+_logger = logging.getLogger("stepwell.worker")
 _READ = 100  # records per read when an answer is looked up
 KEPT_MS = 7 * 24 * 60 * MINUTE_MS  # how long an update is retried, and its answer kept
 
@@ -124,6 +127,10 @@ class Updates:
         match await self._made(at, event, update.id):
             case None:
                 await self._put_off(update)
+            case Stuck(failure):
+                if update.times == 0:
+                    _log_stuck(at, event, failure)
+                await self._put_off(update)
             case Failure() as failure:
                 refused = Event(_refused(at.run_id), event.id, told_failure(failure), event.at_ms, event.expires_ms)
                 await self._ports.mailbox.put_event(refused)
@@ -136,7 +143,7 @@ class Updates:
             return True
         return await self._refusal(at.run_id, event.id) is not None
 
-    async def _made(self, at: Standing, event: Event, by: str) -> Standing | Failure | None:
+    async def _made(self, at: Standing, event: Event, by: str) -> Updated:
         """Runs the handler. Returns the token after its record, or why it refuses; None if it cannot run now."""
         payload = {"input": event.payload["input"]}
         given = UpdateAsked(Resumption(UPDATE, name=event.payload["name"], payload=payload, event_id=event.id))
@@ -163,6 +170,13 @@ class Updates:
 def topic_of(run_id: str) -> Topic:
     """Returns the topic of a run's updates. Nobody else may send events of this name."""
     return run_topic(EVENTS[0], run_id)
+
+
+def _log_stuck(at: Standing, event: Event, failure: Failure) -> None:
+    """Logs why an update has to wait. The run's own view does not tell: nothing of it was written."""
+    name, ids = event.payload["name"], {"run_id": at.run_id, "step": at.graph.start}
+    message = "%s cannot take the update %s until its code fits again: %s: %s"
+    _logger.warning(message, at.run_id, name, failure.type, failure.message, extra=ids)
 
 
 def _refused(run_id: str) -> Topic:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Any, TypedDict
 
@@ -114,6 +114,14 @@ def limit_ms_of(what: str, given: Duration | timedelta) -> int:
         raise InvalidInput(f"{show_duration(limit_ms)} is over the maximum of {what}: {show_duration(YEAR_MS)}",
                            code="timeout_too_long")  # fmt: skip
     return limit_ms
+
+
+def time_left(until: datetime, now: datetime) -> timedelta:
+    """Returns how long it is until a time, 0 if it has passed. Raises InvalidInput for a time without a zone."""
+    if until.utcoffset() is None:
+        hint = 'give it one: when.replace(tzinfo=UTC), or tzinfo=ZoneInfo("Europe/Madrid")'
+        raise InvalidInput(f"the time {until.isoformat()} has no time zone", code="bad_value", hint=hint)
+    return max(until - now, timedelta())
 
 
 def timeout_ms_of(what: str, given: Duration | timedelta | None) -> int | None:

@@ -34,6 +34,7 @@ from stepwell.runtime.durable.arguments import (
     limit_ms_of,
     step_of,
     throttle_of,
+    time_left,
     timeout_ms_of,
 )
 from stepwell.runtime.durable.calling import RunOptions, called_here
@@ -119,17 +120,18 @@ class Context(Combining):
         check_own(self.run_id)
         return called_here(function, args, named, name, RunOptions(policy_of(retry), timeout, at_most_once))
 
-    def sleep(self, duration: Duration | timedelta) -> Operation[None]:
-        """Sleeps, at no cost. A number means seconds; at most a year."""
+    def sleep(self, duration: Duration | timedelta | datetime) -> Operation[None]:
+        """Sleeps, at no cost. A number means seconds; at most a year. A datetime: until then, if it has not passed."""
         return self._timer("sleep", duration)
 
-    def timer(self, duration: Duration | timedelta) -> Operation[None]:
+    def timer(self, duration: Duration | timedelta | datetime) -> Operation[None]:
         """Returns a sleep for `ctx.first`: its end tells that nothing else came in time."""
         return self._timer("timer", duration)
 
-    def _timer(self, name: str, duration: Duration | timedelta) -> Operation[None]:
+    def _timer(self, name: str, duration: Duration | timedelta | datetime) -> Operation[None]:
         check_own(self.run_id)
-        return Operation(Asked("sleep", name, wait=Wait("sleep", timeout_ms=limit_ms_of("a sleep", duration))), nothing)
+        given = time_left(duration, self.now()) if isinstance(duration, datetime) else duration
+        return Operation(Asked("sleep", name, wait=Wait("sleep", timeout_ms=limit_ms_of("a sleep", given))), nothing)
 
     def event(
         self,

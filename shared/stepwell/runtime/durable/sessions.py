@@ -107,9 +107,13 @@ class Sessions:
     async def updated(self, at: Standing, asked: Record, write: WriteRecord) -> Updated:
         """Runs the handler of an update. Returns the token after its record, or why the validator refused.
 
-        None: it cannot run now, or the record was not written and the session is closed.
+        Stuck: the function cannot go on with the deployed code. None: it cannot run now, or the record was not written
+        and the session is closed.
         """
         session, turn = await self._session_of(at)
+        if isinstance(turn.result, Stuck):
+            self._told(at, (session, turn))
+            return turn.result
         if session is None or not isinstance(turn.result, Suspended | Together) or asked.resumption is None:
             self._told(at, (session, turn))
             return None

@@ -5,7 +5,7 @@ A call with options has its other arguments by position: no type can tell a keyw
 
 from asyncio import Task
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator, Iterable, Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
 from types import UnionType
 from typing import Any, Concatenate, Generic, Literal, ParamSpec, TypedDict, TypeVar, TypeVarTuple, Unpack, overload
 
@@ -184,8 +184,8 @@ class WorkflowContext(Context):
     def run(self, function: Callable[P, T], /, *args: P.args, **named: P.kwargs) -> Operation[T]: ...
     @overload
     def run(self, function: Callable[[*Ts], T], /, *args: *Ts, **options: Unpack[RunOptions]) -> Operation[T]: ...
-    def sleep(self, duration: Duration | timedelta) -> Timer: ...
-    def timer(self, duration: Duration | timedelta) -> Timer: ...
+    def sleep(self, duration: Duration | timedelta | datetime) -> Timer: ...
+    def timer(self, duration: Duration | timedelta | datetime) -> Timer: ...
     @overload
     def event(self, name: str, *, type: type[T], **options: Unpack[EventOptions]) -> Operation[T]:
         """Waits for an event of this name, and key, and gives its payload. `match`: CEL over `event`."""

@@ -8,6 +8,7 @@ from typing import Any, Protocol, TypeAlias
 from stepwell.definition.graph import Json, Step
 from stepwell.engine.actions import Outcome
 from stepwell.engine.copying import quick
+from stepwell.engine.durable.turns import Stuck
 from stepwell.engine.records import Failure, Record
 from stepwell.engine.retry import Policy
 from stepwell.runtime.log.logbook import Logbook
@@ -46,7 +47,7 @@ class StepCall:
 
 
 WriteRecord: TypeAlias = Callable[[Record], Awaitable[bool]]
-Updated: TypeAlias = Standing | Failure | None
+Updated: TypeAlias = Standing | Failure | Stuck | None
 
 
 class Steps(Protocol):
@@ -69,5 +70,6 @@ class Steps(Protocol):
     async def updated(self, at: Standing, logbook: Logbook, asked: Record, write: WriteRecord) -> Updated:
         """Runs the update's handler. Returns the token once `write` has kept its record.
 
-        None: not now; what the handler did is forgotten then. A failure: its validator refused it.
+        None: not now; what the handler did is forgotten then. A failure: its validator refused it. Stuck: not with
+        the code that is deployed.
         """
