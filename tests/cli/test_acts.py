@@ -176,7 +176,9 @@ def test_an_update_prints_what_its_handler_answers(api: FakeApi, cli: Cli) -> No
 def test_an_update_that_is_pending_or_failed_is_told(api: FakeApi, cli: Cli) -> None:
     told = {"run_id": "r1", "name": "add", "update_id": "u1", "output": None}
     api.on("POST", "/runs/r1/updates/add", (202, {**told, "pending": True, "error": None}))
-    assert cli("update", "r1", "add", "--wait", "0").stdout.startswith("update u1 is pending")
+    pending = cli("update", "r1", "add", "--wait", "0").stdout
+    assert pending.startswith("update u1 is pending")
+    assert "stepwell gate" in pending
     failed = {"type": "step_input", "message": "n is missing"}
     api.on("POST", "/runs/r1/updates/add", (200, {**told, "pending": False, "error": failed}))
     result = cli("update", "r1", "add")

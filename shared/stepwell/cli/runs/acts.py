@@ -113,6 +113,7 @@ def update(
         console().print(
             printable(f"update {found.get('update_id')} is pending: its function or its handler is not done")
         )
+        console().print(printable("if that stays so, the code may no longer fit the run: stepwell gate tells"))
     elif found.get("error") is None:
         print_json(found.get("output"))
     if (error := found.get("error")) is not None:
