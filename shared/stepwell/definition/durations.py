@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from datetime import datetime
 
 from stepwell.definition.patterns import lazy
 from stepwell.errors import UserError
@@ -17,6 +18,7 @@ _UNITS_MS = {"ms": 1, "s": SECOND_MS, "m": MINUTE_MS, "h": HOUR_MS, "d": DAY_MS,
 _PAIRS = ((86_400, "d", 3_600, "h"), (3_600, "h", 60, "min"), (60, "min", 1, "s"))  # of seconds: a unit, the next one
 _SHORT = lazy(r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w)", re.ASCII)
 _DATE = lazy(r"\d{4}-\d\d-\d\d", re.ASCII)
+_TIME = lazy(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d)", re.ASCII)
 _NUMBER = lazy(r"\d+(?:\.\d+)?", re.ASCII)
 _ISO = lazy(
     r"P(?!$)(?:(?P<w>\d+(?:\.\d+)?)W)?(?:(?P<d>\d+(?:\.\d+)?)D)?"
@@ -39,6 +41,12 @@ def parse_duration(value: object) -> int:
     if milliseconds > LONGEST_MS:
         raise _bad(f"the duration {_shown(value)} is longer than 100 years")
     return round(milliseconds)
+
+
+def parse_wait(value: object, now_ms: int) -> int:
+    """Parses a duration, or a time such as 2030-01-31T12:00:00Z: to the milliseconds until then, 0 if it has passed."""
+    until_ms = _time_ms(value)
+    return parse_duration(value) if until_ms is None else max(until_ms - now_ms, 0)
 
 
 def show_duration(milliseconds: int) -> str:
@@ -66,6 +74,16 @@ def span(seconds: float) -> str:
             parts = rest // smaller
             return f"{whole} {name} {parts} {smaller_name}" if whole < 10 and parts else f"{whole} {name}"
     return f"{int(seconds)} s"
+
+
+def _time_ms(value: object) -> int | None:
+    """Returns milliseconds since 1970; None: no time, or one without a zone."""
+    if not isinstance(value, str) or not _TIME.fullmatch(value):
+        return None
+    try:
+        return round(datetime.fromisoformat(value).timestamp() * SECOND_MS)
+    except ValueError:  # a month 13
+        return None
 
 
 def _text_ms(text: str) -> float:

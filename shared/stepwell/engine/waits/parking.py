@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import repeat
 
-from stepwell.definition.asl.instants import milliseconds
 from stepwell.definition.compiled import Expression
-from stepwell.definition.durations import parse_duration
+from stepwell.definition.durations import parse_wait
 from stepwell.definition.graph import Call, Json, Wait
 from stepwell.engine import children
 from stepwell.engine.names import Moment, Names
@@ -90,9 +89,7 @@ def _limit_ms(kind: str, timeout: Expression | None, timeout_ms: int | None, nam
     if timeout is None:
         return timeout_ms
     try:
-        given = timeout.evaluate(names)
-        until_ms = milliseconds(given)
-        limit_ms = parse_duration(given) if until_ms is None else max(until_ms - now_ms, 0)
+        limit_ms = parse_wait(timeout.evaluate(names), now_ms)
     except UserError as error:
         raise ExpressionError(f"`{timeout.text}`: {error.message}", hint=error.hint) from error
     most_ms = kind_named(kind).longest_ms
