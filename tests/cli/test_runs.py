@@ -193,6 +193,24 @@ def test_a_run_whose_branches_wait_for_permits_shows_no_time_limit_of_theirs(api
     assert "waits for  limit" in lines
 
 
+@pytest.mark.parametrize(
+    ("kind", "due", "words"),
+    [
+        ("sleep", "2099-03-01T14:02:00Z", "waits for  a condition, until 2099-03-01 14:02 (in "),
+        ("tasks", None, "waits for  a condition, without a time limit"),
+    ],
+)
+def test_a_function_that_waits_until_something_holds_shows_no_sleep_and_no_join(
+    api: FakeApi, cli: Cli, kind: str, due: str | None, words: str
+) -> None:
+    tokens = [{"id": "0", "step": "until", "phase": "waiting_at_fan_in"}]
+    run = {**RUN, "phase": "waiting_at_fan_in", "current_steps": ["until"], "tokens": tokens, "waiting_data": None}
+    api.on("GET", f"/runs/{ID}", (200, {**run, "waiting_for": kind, "waiting_until": due}))
+    lines = [line.rstrip() for line in cli("show", ID).stdout.splitlines()]
+    assert "at         until, waiting for a condition" in lines
+    assert any(line.startswith(words) for line in lines)
+
+
 def test_a_run_that_waits_for_events_shows_their_names_and_keys(api: FakeApi, cli: Cli) -> None:
     paid, shipped = {"name": "paid", "key": "A-1"}, {"name": "shipped", "key": ""}
     waiting = {**RUN, "waiting_for": "event", "waiting_data": None}

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from stepwell.cli.connect import way_on
-from stepwell.cli.views.words import awaited_words, parse_time, phrase, printable, until
+from stepwell.cli.views.words import awaited, awaited_words, parse_time, printable, until
 from stepwell.client.errors import JsonObject, RunFailed, Unreachable
 from stepwell.engine.records import ROOT, Status
 from stepwell.limits import WAIT_ANSWER_SECONDS
@@ -63,7 +63,7 @@ def _why_it_waits(run: JsonObject) -> str:
     event = f" {awaited_words(run)}" if run["waiting_for"] == "event" and run.get("waiting_events") else ""
     due = parse_time(run.get("waiting_until"))
     limit = f", {until(due, datetime.now(UTC))}" if due else ""
-    return printable(f"{run['run_id']} waits{at} for {phrase(run['waiting_for'])}{event}{limit}: {way_on(run)}")
+    return printable(f"{run['run_id']} waits{at} for {awaited(run)}{event}{limit}: {way_on(run)}")
 
 
 def follow(client: Client, run_id: str, console: Console) -> JsonObject:

@@ -28,6 +28,7 @@ from stepwell.cli.views.words import (
     phrase,
     printable,
     waiting_words,
+    waits_until,
     when,
 )
 
@@ -187,14 +188,12 @@ def _facts(run: Mapping[str, Any], now: datetime) -> Iterator[tuple[str, Rendera
 
 def _phase(run: Mapping[str, Any]) -> str:
     """The phase in words; a callback or a document is an event to the engine, and not to people."""
-    awaited = run.get("waiting_for")
+    if waits_until(run):
+        return "waiting for a condition"
     if run.get("phase") == "waiting_at_fan_in":
         return "waiting at its join"
-    return (
-        f"waiting for {phrase(awaited)}"
-        if run.get("phase") == "waiting_for_event" and awaited
-        else phrase(run.get("phase"))
-    )
+    is_event = run.get("phase") == "waiting_for_event" and run.get("waiting_for")
+    return f"waiting for {phrase(run.get('waiting_for'))}" if is_event else phrase(run.get("phase"))
 
 
 def _outcome_words(run: Mapping[str, Any]) -> str:

@@ -144,6 +144,17 @@ def held_text(pause: Mapping[str, Any]) -> str:
 _RUNS_OWN = frozenset({"limit", "lock", "code"})  # these waits have no time limit but the run's own, far away
 
 
+def awaited(run: Mapping[str, Any]) -> str:
+    """What a run waits for, in words. `ctx.until` of a function is a timer to the engine, and a condition to people."""
+    return "a condition" if waits_until(run) else phrase(run["waiting_for"])
+
+
+def waits_until(run: Mapping[str, Any]) -> bool:
+    """Tells whether a durable function waits in `ctx.until`, and nothing else of it is under way."""
+    tokens = run.get("tokens") or ()
+    return any((one.get("step"), one.get("phase")) == ("until", "waiting_at_fan_in") for one in tokens)
+
+
 def waiting_words(run: Mapping[str, Any], now: datetime) -> str:
     """Describes a run's wait and its time limit."""
     start = parse_time(run.get("start_at"))
@@ -154,7 +165,7 @@ def waiting_words(run: Mapping[str, Any], now: datetime) -> str:
     if run["waiting_for"] in _RUNS_OWN:
         return phrase(run["waiting_for"])
     moment = parse_time(run.get("waiting_until"))
-    return f"{phrase(run['waiting_for'])}, {until(moment, now) if moment else 'without a time limit'}"
+    return f"{awaited(run)}, {until(moment, now) if moment else 'without a time limit'}"
 
 
 def awaited_words(run: Mapping[str, Any]) -> str:
