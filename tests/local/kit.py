@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
-import subprocess
-import sys
 import time
 import urllib.error
 import urllib.request
@@ -14,35 +11,22 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
+from tests.local.forks import Process, origin
+
 T = TypeVar("T")
 
 DEADLINE_SECONDS = 120.0
-_SERVE = """
-import sys
-from pathlib import Path
-from stepwell.errors import StepwellError
-from stepwell.local.dev import serve
-try:
-    status = serve(Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]))
-except StepwellError as error:  # as the command line does
-    print(error, file=sys.stderr)
-    status = 2
-sys.exit(status)
-"""
 
 
 class Dev:
     """One server. `url` is where it serves."""
 
     def __init__(self, folder: Path, data: Path, port: int = 0) -> None:
-        shared = Path(__file__).resolve().parents[2] / "shared"
         self.data = data
         self._errors = data.parent / f"stderr-{time.monotonic_ns()}"
+        self.process: Process
         with self._errors.open("wb") as errors:
-            self.process = subprocess.Popen(  # noqa: S603 - this Python, these paths
-                [sys.executable, "-c", _SERVE, str(folder), str(data), str(port)],
-                stdout=subprocess.PIPE, stderr=errors, text=True, env={**os.environ, "PYTHONPATH": str(shared)},
-            )  # fmt: skip
+            self.process = origin().copy(folder, data, port, errors.fileno())
         self.line = self.process.stdout.readline().strip() if self.process.stdout else ""
         self.url = self.line.removeprefix("ready ")
 
