@@ -44,11 +44,17 @@ def tree_of(module: str) -> ast.Module:
 
 
 @cache
+def nodes_of(module: str) -> list[ast.AST]:
+    """The nodes of its tree that are looked at: to walk through all of them takes longer than to parse it."""
+    looked_at = (ast.Import, ast.ImportFrom, ast.Attribute, ast.Call)
+    return [node for node in ast.walk(tree_of(module)) if isinstance(node, looked_at)]
+
+
+@cache
 def imports_of(module: str, *, at_once: bool = False) -> frozenset[str]:
     """Every module that this one imports anywhere, lazily or for types too; or only when it is imported itself."""
     found = set()
-    tree = tree_of(module)
-    for node in tree.body if at_once else ast.walk(tree):
+    for node in tree_of(module).body if at_once else nodes_of(module):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -175,7 +181,7 @@ def test_the_construct_knows_the_definitions_and_no_adapter(module: str) -> None
 def test_the_environment_is_read_in_one_place() -> None:
     readers = set()
     for module in MODULES:
-        for node in ast.walk(tree_of(module)):
+        for node in nodes_of(module):
             if isinstance(node, ast.Attribute) and node.attr in {"environ", "getenv", "environb"}:
                 readers.add(module)
         if _names_from(module, "os") & {"environ", "getenv"}:
@@ -211,14 +217,14 @@ def test_no_part_imports_tests() -> None:
 
 
 def _calls(module: str) -> Iterator[str]:
-    for node in ast.walk(tree_of(module)):
+    for node in nodes_of(module):
         if isinstance(node, ast.Call):
             yield ast.unparse(node.func)
 
 
 def _names_from(module: str, package: str) -> set[str]:
     found = set()
-    for node in ast.walk(tree_of(module)):
+    for node in nodes_of(module):
         if isinstance(node, ast.ImportFrom) and node.module == package:
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.Import) and any(alias.name == package for alias in node.names):
