@@ -4,7 +4,7 @@ import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import { get } from "./api";
 import type { Json } from "./types";
-import { counted, largeOf, sized, type Large } from "./words";
+import { counted, largeOf, sized, unquoted, type Large } from "./words";
 
 const LONG_TEXT = 4000;
 const MANY = 100; // items of a list or an object that are shown at once
@@ -60,7 +60,7 @@ function Text({ value }: { value: string }): JSX.Element {
   const [isWhole, setWhole] = useState(value.length <= LONG_TEXT);
   return (
     <span class="v-string">
-      {isWhole ? value : value.slice(0, LONG_TEXT)}
+      {isWhole ? unquoted(value) : value.slice(0, LONG_TEXT)}
       {!isWhole && (
         <button type="button" class="quiet" onClick={() => setWhole(true)}>
           … {value.length - LONG_TEXT} characters more

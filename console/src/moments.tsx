@@ -11,7 +11,7 @@ import { GraphView } from "./graph";
 import { graphThen, pointsOf, stateAfter, type Point } from "./replay";
 import type { Change, Entry, Json, Moment, Run, RunGraph } from "./types";
 import { Card, Status } from "./ui";
-import { brief, largeOf, plain, when } from "./words";
+import { brief, largeOf, plain, unquoted, when } from "./words";
 
 const SHOWN = 300; // characters of a value that a record changed
 const CALM_MS = 120; // the slider rests so long before the server is asked
@@ -111,7 +111,7 @@ function changesOf(point: Point): Change[] {
     if (!state || !entry.step) return [];
     const value = "output" in data ? data["output"] : "error" in data ? data["error"] : undefined;
     const path = `/${entry.step.replaceAll("~", "~0").replaceAll("/", "~1")}`;
-    const told: Change = { op: "add", path: `${path}/status`, before: null, value: state };
+    const told: Change = { op: "add", path: `${path}/status`, before: null, value: plain(state) };
     return value === undefined ? [told] : [told, { op: "add", path: `${path}/${"output" in data ? "output" : "error"}`, before: null, value }];
   });
   return [...new Map(all.map((change) => [change.path, change])).values()]; // a step that began and ended in it has ended
@@ -122,15 +122,19 @@ function Changed({ change }: { change: Change }): JSX.Element {
     <li class={`is-${change.op}`}>
       <code>{change.path.slice(1).split("/").map((part) => part.replaceAll("~1", "/").replaceAll("~0", "~")).join(" › ")}</code>
       <span>
-        {change.op !== "add" && <del>{short(change.before)}</del>} {change.op !== "remove" && <ins>{short(change.value)}</ins>}
+        {change.op !== "add" && <del>{short(change, change.before)}</del>} {change.op !== "remove" && <ins>{short(change, change.value)}</ins>}
       </span>
     </li>
   );
 }
 
-function short(value: Change["value"]): JSX.Element | string {
+const STATUS = /^\/(steps\/[^/]+\/)?(status|phase)$/; // paths of words of Stepwell; other texts are the user's
+
+function short({ path }: Change, value: Json): JSX.Element | string {
   if (largeOf(value)) return <Data value={value} />;
-  return typeof value === "string" ? plain(value.length > SHOWN ? value.slice(0, SHOWN) + "…" : value) : brief(value, SHOWN);
+  if (typeof value !== "string") return brief(value, SHOWN);
+  const text = STATUS.test(path) ? plain(value) : unquoted(value);
+  return text.length > SHOWN ? text.slice(0, SHOWN) + "…" : text;
 }
 
 /** The state after a record; the last one that was read stays until the next is there. */

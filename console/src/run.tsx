@@ -17,9 +17,9 @@ import { Moments } from "./moments";
 import { pauseOf, Pauses } from "./pauses";
 import { LastError, Logs } from "./said";
 import { Timeline } from "./timeline";
-import type { Entry, Explanation, Page, Run, RunGraph, RunSummary, Stats, WorkflowPause } from "./types";
+import type { Entry, Explanation, Json, Page, Run, RunGraph, RunSummary, Stats, WorkflowPause } from "./types";
 import { Brief, Card, Copy, Empty, Explained, Failure, Status, Time, useKeys } from "./ui";
-import { counted, forPeople, priced, shortId, shortVersion, span, TERMINAL, when, withoutLinks } from "./words";
+import { counted, forPeople, priced, shortId, shortVersion, span, TERMINAL, when, withoutLinks, zoned } from "./words";
 
 const KIN = "10"; // runs made of this one that are listed
 const KEYS: Record<string, string> = { Reject: "r", "Send event": "e" };
@@ -66,7 +66,7 @@ export function RunPage({ id, asked, stats, recount }: { id: string; asked: Reco
         <div class="narrow">
           {!onTop && drawn}
           {step && run.steps[step] && (
-            <Card class="o-step" title={step} aside={<Status value={run.steps[step].status} />}>
+            <Card class="o-step" title={step} aside={<><Status value={run.steps[step].status} /><CopyJson value={run.steps[step].output} of={`the output of ${step}`} /></>}>
               {run.steps[step].error && <Failure error={run.steps[step].error} taken={takenBy(whole.entries, step)} />}
               <Data value={run.steps[step].output} />
             </Card>
@@ -200,8 +200,8 @@ function Facts({ run }: { run: Run }): JSX.Element {
       <dl>
         {fact("Workflow", <a href={`#/workflows/${encodeURIComponent(run.workflow)}`}>{run.workflow}</a>)}
         {fact("Version", <><code title={run.version}>{shortVersion(run.version)}</code>{run.pinned && <> <span class="tag" title="What is made of this run keeps this version: a redrive, a run again, a fork, and child runs of the same workflow">pinned</span></>}</>)}
-        {fact("Created", <>{when(run.created_at)} <span class="muted">· <Time at={run.created_at} /></span></>)}
-        {fact("Ended", run.ended_at && <>{when(run.ended_at)} <span class="muted">· <Time at={run.ended_at} /></span></>)}
+        {fact("Created", <>{zoned(when(run.created_at), run.created_at)} <span class="muted">· <Time at={run.created_at} /></span></>)}
+        {fact("Ended", run.ended_at && <>{zoned(when(run.ended_at), run.ended_at)} <span class="muted">· <Time at={run.ended_at} /></span></>)}
         {fact("Gathers", run.gathering && <Gathered of={run.gathering} />)}
         {fact("Queued for", run.started_at && span((Date.parse(run.started_at) - Date.parse(run.created_at)) / 1000))}
         {fact("Outcome", run.result_summary && <Brief text={forPeople(run.result_summary)} />)}
@@ -234,31 +234,36 @@ function Kin({ run, moved }: { run: Run; moved: number }): JSX.Element | null {
   );
 }
 
+function CopyJson({ value, of }: { value: Json; of: string }): JSX.Element {
+  return <Copy text={() => JSON.stringify(value, null, 2)} label={`Copy ${of} as JSON`} />;
+}
+
 function Values({ run, entries }: { run: Run; entries: Entry[] }): JSX.Element {
   const waiting = withoutLinks(run.waiting_data);
+  const input = run.input ?? entries[0]?.data ?? null;
   const outputs = Object.fromEntries(Object.entries(run.steps).filter(([, step]) => step.output !== null).map(([name, step]) => [name, step.output]));
   return (
     <>
       {waiting !== null && (
-        <Card title="It waits with" class="o-values">
+        <Card title="It waits with" class="o-values" aside={<CopyJson value={waiting} of="what it waits with" />}>
           <Data value={waiting} />
         </Card>
       )}
       {run.result !== null && (
-        <Card title="Output" class="o-values">
+        <Card title="Output" class="o-values" aside={<CopyJson value={run.result} of="the output" />}>
           <Data value={run.result} />
         </Card>
       )}
-      <Card title="Input" class="o-values">
-        <Data value={run.input ?? entries[0]?.data ?? null} />
+      <Card title="Input" class="o-values" aside={<CopyJson value={input} of="the input" />}>
+        <Data value={input} />
       </Card>
       {Object.keys(run.state).length > 0 && (
-        <Card title="State" class="o-values">
+        <Card title="State" class="o-values" aside={<CopyJson value={run.state} of="the state" />}>
           <Data value={run.state} open={1} />
         </Card>
       )}
       {Object.keys(run.state).length === 0 && Object.keys(outputs).length > 0 && (
-        <Card title="Outputs of steps" class="o-values">
+        <Card title="Outputs of steps" class="o-values" aside={<CopyJson value={outputs} of="the outputs of steps" />}>
           <Data value={outputs} open={1} />
         </Card>
       )}

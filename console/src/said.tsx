@@ -6,7 +6,7 @@ import { get, query, useLive } from "./api";
 import { takenBy } from "./history";
 import type { Entry, ErrorView, LogLine, Page, Run, Said } from "./types";
 import { Card, Command, Failure } from "./ui";
-import { brief, clock, commandLine, counted, TERMINAL, when } from "./words";
+import { brief, clock, commandLine, counted, full, TERMINAL } from "./words";
 
 const SAID_MS = 2000; // between two looks at what a step says while it runs
 const LINES_MS = 4000; // between two looks at what it logs: on AWS, few such looks a second are allowed
@@ -66,7 +66,7 @@ export function Logs({ run, moved }: { run: Run; moved: number }): JSX.Element {
 
 function At({ at }: { at: string }): JSX.Element {
   return (
-    <time dateTime={at} title={when(at)}>
+    <time dateTime={at} title={full(at)}>
       {clock(at)}
     </time>
   );

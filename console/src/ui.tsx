@@ -77,16 +77,16 @@ export function Empty({ title, isPage, children }: { title: string; isPage?: boo
   );
 }
 
-export function Copy({ text, label }: { text: string; label: string }): JSX.Element {
-  const [done, setDone] = useState(false);
+export function Copy({ text, label }: { text: string | (() => string); label: string }): JSX.Element {
+  const [said, say] = useState("");
   const copy = async (): Promise<void> => {
-    await navigator.clipboard.writeText(text);
-    setDone(true);
-    window.setTimeout(() => setDone(false), 1200);
+    const isDone = await navigator.clipboard.writeText(typeof text === "string" ? text : text()).then(() => true, () => false);
+    say(isDone ? "copied" : "not copied: the browser refuses");
+    window.setTimeout(() => say(""), isDone ? 1200 : 4000);
   };
   return (
-    <button type="button" class="quiet copy" aria-label={label} title={label} onClick={() => void copy()}>
-      {done ? "copied" : "copy"}
+    <button type="button" class="quiet copy" aria-label={said || label} title={label} onClick={() => void copy()}>
+      {said || "copy"}
     </button>
   );
 }

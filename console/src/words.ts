@@ -42,9 +42,17 @@ export function clock(at: string | number): string {
   return new Date(at).toLocaleTimeString(undefined, { hour12: false });
 }
 
+/** The time with its day and time zone, and the same in UTC, as logs and the API have it. */
 export function full(at: string): string {
   const moment = new Date(at);
-  return `${moment.toLocaleDateString(undefined, { year: "numeric", month: "short", day: "numeric" })}, ${clock(at)}`;
+  const day = moment.toLocaleDateString(undefined, { year: "numeric", month: "short", day: "numeric" });
+  return `${day}, ${zoned(clock(at), at)} = ${moment.toISOString()}`;
+}
+
+/** A time of the reader's own zone, with the zone's name. */
+export function zoned(time: string, at: string): string {
+  const parts = new Intl.DateTimeFormat(undefined, { timeZoneName: "short" }).formatToParts(new Date(at));
+  return `${time} ${parts.find((part) => part.type === "timeZoneName")?.value ?? ""}`;
 }
 
 /** The time, with its day unless that is today. */
@@ -109,6 +117,11 @@ export function largeOf(value: Json, links = /^\/runs\/[^/?]+\/(value\?|result$)
 
 export function sized(bytes: number): string {
   return bytes < 1_000_000 ? `${Math.ceil(bytes / 1000)} kB` : `${(bytes / 1_000_000).toFixed(1)} MB`;
+}
+
+/** A text without quotes, unless it would look like another value or like nothing. */
+export function unquoted(text: string): string {
+  return /^(\s*|true|false|null|\[\]|\{\}|-?\d+(\.\d+)?(e[+-]?\d+)?)$/i.test(text) ? JSON.stringify(text) : text;
 }
 
 /** The beginning of a value as JSON, on one line. */
