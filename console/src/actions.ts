@@ -273,7 +273,7 @@ function asking(run: Run): Action {
     method: "GET",
     path: ({ name = "" }) => `${base(run)}/queries/${encodeURIComponent(name)}`,
     body: () => null,
-    command: ({ name = "" }) => commandLine("query", run.run_id, name),
+    command: ({ name = "" }) => commandLine("query", run.run_id, name || "NAME"),
     isMore: true,
   };
 }
@@ -289,7 +289,7 @@ function updating(run: Run): Action {
     ],
     path: ({ name = "" }) => `${base(run)}/updates/${encodeURIComponent(name)}?wait=10`,
     body: ({ input }) => ({ input: input ?? null }),
-    command: ({ name = "", input = "" }) => commandLine("update", run.run_id, name, ["-i", input]),
+    command: ({ name = "", input = "" }) => commandLine("update", run.run_id, name || "NAME", ["-i", input]),
     isMore: true,
   };
 }

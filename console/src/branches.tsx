@@ -67,14 +67,14 @@ export function Branches({ run, entries, moved, chosen, fork: opened, go, again 
   return (
     <Card
       class="branches"
-      title={<>Branches {here && <span class="muted">{here.width} of {named(here)}</span>}</>}
+      title={<>Branches {here && <span class="muted">{here.width} of {named(here, forks)}</span>}</>}
       aside={
         <>
           {forks.length > 1 && (
             <select aria-label="Fork" value={fork} onChange={(event) => open(event.currentTarget.value)}>
               {forks.map((one) => (
                 <option key={one.id} value={one.id}>
-                  {named(one)} ({one.width})
+                  {named(one, forks)} ({one.width})
                 </option>
               ))}
             </select>
@@ -107,8 +107,10 @@ export function Branches({ run, entries, moved, chosen, fork: opened, go, again 
   );
 }
 
-function named(fork: Fork): string {
-  return fork.token === "0" ? fork.node : `${fork.node} in branch ${fork.token.replace(/^0\/\d+\./, "").replace(/\/\d+\./g, " › ")}`;
+/** The one task of a function is no branch to tell of. */
+function named(fork: Fork, forks: Fork[]): string {
+  const isInner = forks.some((one) => one.id === fork.token.replace(/\.\d+$/, ""));
+  return !isInner ? fork.node : `${fork.node} in branch ${fork.token.replace(/^0\/\d+\./, "").replace(/\/\d+\./g, " › ")}`;
 }
 
 interface RowGiven {

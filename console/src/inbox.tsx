@@ -70,6 +70,13 @@ export function Inbox(): JSX.Element {
                       )
                     )}
                   </span>
+                  <span class="tags">
+                    {Object.entries(run.tags).map(([name, value]) => (
+                      <span class="tag" key={name}>
+                        {name}={value}
+                      </span>
+                    ))}
+                  </span>
                 </button>
               </li>
             ))}

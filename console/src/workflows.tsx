@@ -33,7 +33,7 @@ export function WorkflowsPage({ stats, refused, recount }: { stats: Stats | null
       {page && !page.items.length && <Empty title="No workflow is deployed">Put a definition into the folder that is served, or let <code>stepwell init</code> write one.</Empty>}
       <div class="tiles">
         {page?.items.map((one) => (
-          <Card key={one.name} title={<a href={`#/workflows/${encodeURIComponent(one.name)}`}>{one.name}</a>} aside={<span class="tag">{one.format}</span>}>
+          <Card key={one.name} title={<a href={`#/workflows/${encodeURIComponent(one.name)}`}>{one.name}</a>} aside={<>{pauseOf(stats, one.name) && <Status value="paused" />}<span class="tag">{one.format}</span></>}>
             <p>{one.description || <span class="muted">No description.</span>}</p>
             <Counts name={one.name} stats={stats} refused={refused} />
           </Card>

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 
+import pytest
 from playwright.sync_api import Page, Route, expect
 
 from tests.console.chromium import Chromium
@@ -12,6 +13,8 @@ from tests.console.conftest import Served
 from tests.console.kit import look_back, start
 
 BUTTON = "Copy the input as JSON"
+DOT = "(dot) => getComputedStyle(dot).backgroundColor"
+NONE = "rgba(0, 0, 0, 0)"
 
 
 def test_a_text_that_looks_like_another_value_has_quotes(served: Served, page: Page) -> None:
@@ -64,3 +67,38 @@ def test_a_time_names_its_zone_and_is_told_in_utc_too(served: Served, browser: C
     title = re.compile(r"(GMT\+5:30|IST) = 20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$")
     expect(page.locator(".entry time").first).to_have_attribute("title", title)
     browser.close(page)
+
+
+@pytest.mark.parametrize(("status", "is_filled"), [("idle", False), ("cancelled", True), ("waiting", True)])
+def test_statuses_of_one_colour_have_dots_of_two_kinds(
+    served: Served, page: Page, status: str, is_filled: bool
+) -> None:
+    page.goto(f"{served.dev.url}/#/runs?status={status}")
+    for place in (".runs .status i", f".chips .is-{status} i"):
+        assert (page.locator(place).first.evaluate(DOT) != NONE) is is_filled
+
+
+def test_the_inbox_tells_runs_apart_by_their_tags(served: Served, page: Page) -> None:
+    page.goto(f"{served.dev.url}/#/inbox")
+    expect(page.locator(".inbox li .tags .tag").filter(has_text="team=shop")).to_have_count(1)
+
+
+def test_a_workflow_that_is_paused_says_so_in_the_list_of_workflows(served: Served, page: Page) -> None:
+    served.dev.call("POST", "/workflows/trip/pause", {"by": "ana"})
+    page.goto(f"{served.dev.url}/#/workflows")
+    expect(page.locator(".tiles .card", has_text="trip").locator("header .status")).to_have_text("paused")
+    expect(page.locator(".tiles .card", has_text="launch").locator("header .status")).to_have_count(0)
+    served.dev.call("POST", "/workflows/trip/unpause", {})
+
+
+def test_the_branches_of_a_function_are_named_by_what_opened_them_alone(served: Served, page: Page) -> None:
+    page.goto(f"{served.dev.url}/#/runs/{served.runs['function']}")
+    expect(page.locator(".branches h2")).to_have_text("Branches 3 of ask")
+
+
+def test_the_bar_on_top_fits_the_narrowest_screens(served: Served, page: Page) -> None:
+    page.set_viewport_size({"width": 320, "height": 640})
+    for place in ("runs", "inbox", "workflows", f"runs/{served.runs['failed']}"):
+        page.goto(f"{served.dev.url}/#/{place}")
+        expect(page.locator("main h1")).to_be_visible()
+        assert page.evaluate("document.documentElement.scrollWidth") == 320
