@@ -24,10 +24,12 @@ export function RunsPage({ asked, stats, refused, recount }: { asked: Asked; sta
   const [acting, setActing] = useState<Action | null>(null);
   const go = (more: Asked): void => void (location.hash = "/runs" + query({ ...filters, ...more }));
   const runs = live.value?.items ?? [];
-  const [at, setAt] = useState(-1);
+  const [chosen, choose] = useState(""); // by its id: new runs move its row
+  const at = runs.findIndex((run) => run.run_id === chosen);
+  const chooseAt = (place: number): void => choose(runs[Math.min(Math.max(place, 0), runs.length - 1)]?.run_id ?? "");
   useKeys({
-    j: () => setAt(Math.min(at + 1, runs.length - 1)),
-    k: () => setAt(Math.max(at - 1, 0)),
+    j: () => chooseAt(at + 1),
+    k: () => chooseAt(at - 1),
     Enter: () => runs[at] && (location.hash = `/runs/${encodeURIComponent(runs[at].run_id)}`),
     n: () => setStarting(true),
   });
@@ -36,7 +38,7 @@ export function RunsPage({ asked, stats, refused, recount }: { asked: Asked; sta
     <>
       <div class="bar">
         <h1>Runs</h1>
-        <Statuses stats={stats} refused={refused} workflow={workflow} chosen={status} choose={(one) => go({ status: one })} />
+        <Statuses stats={stats} refused={refused} filters={filters} choose={(one) => go({ status: one })} />
         {runs.length > 0 && together(filters) && (
           <button type="button" onClick={() => setActing(together(filters))}>
             Act on all …
@@ -49,7 +51,7 @@ export function RunsPage({ asked, stats, refused, recount }: { asked: Asked; sta
       <Pauses pauses={pausesOf(stats, workflow)} again={recount} />
       <Filters stats={stats} refused={refused} filters={filters} go={go} />
       <Spark filters={filters} />
-      {live.error && <Empty title="These runs cannot be listed">{live.error.message}</Empty>}
+      {live.error && <Empty title="These runs cannot be listed">{live.error.message} {live.error.problem.hint && `(${live.error.problem.hint})`} {isFiltered && <a href="#/runs">Show all runs</a>}</Empty>}
       {!live.value && !live.error && <p class="muted loading">Reading the runs …</p>}
       {live.value && !runs.length && (
         <Empty title={isFiltered ? "No run fits" : "No runs yet"}>
@@ -77,9 +79,11 @@ function pausesOf(stats: Stats | null, workflow: string): WorkflowPause[] {
   return pause ? [pause] : [];
 }
 
-/** The statuses with their counts. `refused`: why there are none; then each status can be chosen, as nobody knows which there are. */
-function Statuses(given: { stats: Stats | null; refused: string; workflow: string; chosen: string; choose: (status: string) => void }): JSX.Element {
-  const { stats, refused, workflow, chosen, choose } = given;
+/** The statuses with their counts, which are known of a workflow's runs, not of those with a tag. `refused`: why there are none; then each status can be chosen, as nobody knows which there are. */
+function Statuses(given: { stats: Stats | null; refused: string; filters: Asked; choose: (status: string) => void }): JSX.Element {
+  const { stats, refused, filters, choose } = given;
+  const { workflow = "", status: chosen = "", ...others } = filters;
+  const isCounted = stats !== null && !Object.values(others).some(Boolean);
   const count = (status: string): number => (workflow ? stats?.workflows[workflow]?.[status] : stats?.statuses[status]?.count) ?? 0;
   const shown = STATUSES.filter((status) => count(status) || status === chosen || refused);
   const total = shown.reduce((sum, status) => sum + count(status), 0);
@@ -87,12 +91,12 @@ function Statuses(given: { stats: Stats | null; refused: string; workflow: strin
   return (
     <div class="chips" role="group" aria-label="Status">
       <button type="button" aria-pressed={!chosen} onClick={() => choose("")}>
-        all {stats && <Tally count={total} isBounded={shown.some(isBounded)} />}
+        all {isCounted && <Tally count={total} isBounded={shown.some(isBounded)} />}
       </button>
       {shown.map((status) => (
         <button type="button" key={status} class={`is-${status}`} aria-pressed={chosen === status} onClick={() => choose(chosen === status ? "" : status)}>
           <i aria-hidden="true" />
-          {plain(status)} {stats && <Tally count={count(status)} isBounded={isBounded(status)} />}
+          {plain(status)} {isCounted && <Tally count={count(status)} isBounded={isBounded(status)} />}
         </button>
       ))}
       {refused && <span class="muted">Counts cannot be shown: {refused}</span>}
@@ -108,6 +112,7 @@ function Filters({ stats, refused, filters, go }: { stats: Stats | null; refused
   const since = (hours: string): string => (hours ? new Date(Date.now() - Number(hours) * 3_600_000).toISOString() : "");
   return (
     <form class="filters" onSubmit={(event) => event.preventDefault()}>
+      <ById />
       <label>
         Workflow
         <select value={filters["workflow"]} onChange={(event) => go({ workflow: event.currentTarget.value, key: "" })}>
@@ -164,6 +169,18 @@ function Filters({ stats, refused, filters, go }: { stats: Stats | null; refused
   );
 }
 
+/** Opens the run whose id is pasted. */
+function ById(): JSX.Element {
+  const [id, setId] = useState("");
+  const open = (key: string): void => void (key === "Enter" && id.trim() && (location.hash = `/runs/${encodeURIComponent(id.trim())}`));
+  return (
+    <label>
+      Run
+      <input type="search" placeholder="id, to open it" value={id} onInput={(event) => setId(event.currentTarget.value)} onKeyDown={(event) => open(event.key)} />
+    </label>
+  );
+}
+
 /** A filter that is typed. The list changes while it is: what was typed stays. */
 function Typed({ label, hint, value, take }: { label: string; hint: string; value: string; take: (value: string) => void }): JSX.Element {
   const [text, setText] = useState(value);
@@ -201,8 +218,13 @@ function Table({ runs, at }: { runs: RunSummary[]; at: number }): JSX.Element {
 
 function Row({ run, isChosen }: { run: RunSummary; isChosen: boolean }): JSX.Element {
   const link = `#/runs/${encodeURIComponent(run.run_id)}`;
+  const open = (event: MouseEvent): void => {
+    if ((event.target as Element).closest("a") || getSelection()?.toString()) return; // the link opens it by itself, in a tab of its own too
+    if (event.ctrlKey || event.metaKey) window.open(link);
+    else location.hash = link;
+  };
   return (
-    <tr class={isChosen ? "is-chosen" : ""} onClick={() => !getSelection()?.toString() && (location.hash = link)}>
+    <tr class={isChosen ? "is-chosen" : ""} onClick={open}>
       <td class="c-status">
         <Status value={run.status} />
       </td>
@@ -211,6 +233,8 @@ function Row({ run, isChosen }: { run: RunSummary; isChosen: boolean }): JSX.Ele
         <a href={link} title={run.run_id}>
           {shortId(run.run_id)}
         </a>
+        {run.parent && <small class="muted" title={`Started by ${run.parent}`}>child</small>}
+        {run.origin && <small class="muted" title={`Made of ${run.origin.run_id}`}>{run.origin.kind}</small>}
       </td>
       <td class="c-where">
         <Where run={run} />

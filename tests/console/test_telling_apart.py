@@ -10,7 +10,7 @@ from playwright.sync_api import Page, Route, expect
 
 from tests.console.chromium import Chromium
 from tests.console.conftest import Served
-from tests.console.kit import look_back, start
+from tests.console.kit import look_back, reaches, start
 
 BUTTON = "Copy the input as JSON"
 DOT = "(dot) => getComputedStyle(dot).backgroundColor"
@@ -78,6 +78,16 @@ def test_statuses_of_one_colour_have_dots_of_two_kinds(
         assert (page.locator(place).first.evaluate(DOT) != NONE) is is_filled
 
 
+def test_the_list_tells_which_run_was_made_of_another(served: Served, page: Page) -> None:
+    _, made = served.dev.call("POST", f"/runs/{served.runs['failed']}/redrive", {})
+    page.goto(f"{served.dev.url}/#/runs?workflow=order")
+    row = page.locator(".runs tr", has=page.locator(f"a[title='{made['run_id']}']"))
+    expect(row.locator(".c-run small")).to_have_text("redrive")
+    expect(row.locator(".c-run small")).to_have_attribute("title", f"Made of {served.runs['failed']}")
+    first = page.locator(".runs tr", has=page.locator(f"a[title='{served.runs['failed']}']"))
+    expect(first.locator(".c-run small")).to_have_count(0)
+
+
 def test_the_inbox_tells_runs_apart_by_their_tags(served: Served, page: Page) -> None:
     page.goto(f"{served.dev.url}/#/inbox")
     expect(page.locator(".inbox li .tags .tag").filter(has_text="team=shop")).to_have_count(1)
@@ -94,6 +104,58 @@ def test_a_workflow_that_is_paused_says_so_in_the_list_of_workflows(served: Serv
 def test_the_branches_of_a_function_are_named_by_what_opened_them_alone(served: Served, page: Page) -> None:
     page.goto(f"{served.dev.url}/#/runs/{served.runs['function']}")
     expect(page.locator(".branches h2")).to_have_text("Branches 3 of ask")
+
+
+def test_the_counts_are_shown_only_where_they_are_of_the_listed_runs(served: Served, page: Page) -> None:
+    chips = page.get_by_role("group", name="Status")
+    for place, is_counted in (
+        ("?workflow=order", True),
+        ("?tag=team%3Dshop", False),
+        ("?workflow=order&tag=a%3Db", False),
+    ):
+        page.goto(f"{served.dev.url}/#/runs{place}")
+        expect(chips.get_by_role("button", name="waiting")).to_be_visible()
+        assert (chips.locator("b").count() > 0) is is_counted
+
+
+def test_a_list_that_is_refused_says_what_would_be_taken(served: Served, page: Page) -> None:
+    page.goto(f"{served.dev.url}/#/runs?tag=shop")
+    expect(page.locator(".empty")).to_contain_text("(tag=name=value)")
+    page.get_by_role("link", name="Show all runs").click()
+    expect(page.locator(".runs tbody tr").first).to_be_visible()
+
+
+def test_a_run_is_opened_by_its_id(served: Served, page: Page) -> None:
+    page.goto(f"{served.dev.url}/#/runs")
+    page.get_by_label("Run", exact=True).fill(f" {served.runs['failed']} ")
+    page.keyboard.press("Enter")
+    expect(page.locator(".title h1")).to_have_text(served.runs["failed"])
+
+
+def test_the_run_that_the_keyboard_chose_stays_chosen_when_others_come(served: Served, page: Page) -> None:
+    page.goto(f"{served.dev.url}/#/runs?workflow=launch")
+    rows = page.locator(".runs tbody tr")
+    expect(rows.first).to_be_visible()
+    count = rows.count()
+    page.keyboard.press("j")
+    chosen = page.locator(".runs tr.is-chosen .c-run a")
+    run_id = chosen.get_attribute("title")
+    reaches(served.dev, start(served.dev, "launch", {}), "waiting")
+    expect(rows).to_have_count(count + 1)
+    expect(chosen).to_have_attribute("title", run_id or "")
+    page.keyboard.press("Enter")
+    expect(page.locator(".title h1")).to_have_text(run_id or "")
+
+
+@pytest.mark.parametrize("place", [".c-run a", ".c-workflow"])
+def test_a_run_that_is_opened_in_another_tab_leaves_the_list_where_it_is(
+    served: Served, page: Page, place: str
+) -> None:
+    page.goto(f"{served.dev.url}/#/runs?status=failed")
+    with page.context.expect_page() as other:
+        page.locator(f".runs {place}").first.click(modifiers=["ControlOrMeta"])
+    expect(other.value.locator(".title .status")).to_have_text("failed")
+    assert page.url.endswith("#/runs?status=failed")
 
 
 def test_the_bar_on_top_fits_the_narrowest_screens(served: Served, page: Page) -> None:
