@@ -129,10 +129,12 @@ function useScrolled(drawn: Placed, ran: RunGraph | null, zoom: number): { curre
   return box;
 }
 
-/** A step whose branches failed in part, as the join allows, is not what the run failed at. */
+/** A step whose branches failed in part, as the join allows, is not what the run failed at. One that opened a fork has ended, though the run stands there. */
 function shownState(ran: RunGraph | null, name: string): string {
   const isLeft = ran?.edges.some((edge) => edge.from === name && ran.taken[edge.id]); // a join in branches has no step of its own
   const state = ran?.states[name] ?? (isLeft ? "passed" : "");
+  const hasForked = ran?.steps[name]?.status === "completed" && ran.nodes.some((node) => node.name === name && node.forks_to);
+  if (hasForked && (state === "running" || state === "waiting")) return "completed";
   const counts = ran?.steps[name]?.branches;
   const goesOn = counts?.["completed"] && ran?.edges.some((edge) => edge.from === name && edge.to && edge.to !== name && ["passed", "completed", "compensated"].includes(shownState(ran, edge.to)));
   return state === "failed" && goesOn ? "completed" : state;
@@ -150,7 +152,7 @@ function Node(given: { node: GraphNode; at: Box; state: string; step: Step | und
   const took = many ? "" : durationOf(step);
   const kind = many ? counted(many) : state === "skipped" || (node.kind === "operation" && !node.wait) ? plain(state) : detail(node);
   const badge = many ? "" : visits > 1 ? `↻ ${visits}` : step && step.attempts > 1 ? `${step.attempts}×` : "";
-  const told = [node.name, detail(node), state && plain(state), visits > 1 && `${visits} visits`, step && step.attempts > 1 && `${step.attempts} attempts`];
+  const told = [node.name, detail(node), state && plain(state), visits > 1 && `${visits} visits`, step && step.attempts > 1 && `${step.attempts} attempts`, many && counted(many)];
   const pick = choose && ((): void => choose(node.operation ?? node.name));
   return (
     <g class={`node is-${state || "none"} ${node.kind}${isChosen ? " is-chosen" : ""}${choose ? " can-choose" : ""}`} transform={`translate(${x} ${y})`} onClick={pick}>
@@ -257,7 +259,9 @@ function functionOf(node: GraphNode): string | undefined {
   return node.run?.replace(/^python:/, "");
 }
 
+/** The branches by status, those that failed first: the rest may be cut. */
 function counted(counts: Record<string, number>): string {
   const parts = Object.entries(counts).filter(([status, count]) => status !== "total" && count);
+  parts.sort(([one], [other]) => Number(other === "failed") - Number(one === "failed"));
   return parts.map(([status, count]) => `${count} ${status}`).join(", ");
 }

@@ -42,7 +42,7 @@ def box_of(drawn: Locator) -> FloatRect:
 def test_a_fork_in_a_branch_is_opened_from_its_row(rich: Served, page: Page) -> None:
     """And left again; which one is open is in the URL."""
     open_run(rich, page, "nested")
-    expect(page.locator(".node", has_text="shop").locator(".kind")).to_have_text("9 completed, 3 failed")
+    expect(page.locator(".node", has_text="shop").locator(".kind")).to_have_text("3 failed, 9 completed")
     expect(page.locator(".node.is-passed")).to_contain_text("counted")
     expect(page.locator(".branches li")).to_have_count(3)
     page.locator(".branches li", has_text="region-1").get_by_role("button", name="4 branches").click()
