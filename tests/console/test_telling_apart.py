@@ -91,6 +91,8 @@ def test_the_list_tells_which_run_was_made_of_another(served: Served, page: Page
 def test_the_inbox_tells_runs_apart_by_their_tags(served: Served, page: Page) -> None:
     page.goto(f"{served.dev.url}/#/inbox")
     expect(page.locator(".inbox li .tags .tag").filter(has_text="team=shop")).to_have_count(1)
+    expect(page.locator(".inbox li .tags .tag").filter(has_text="note=")).to_have_count(1)
+    assert page.locator(".inbox > ol").evaluate("(list) => list.scrollWidth <= list.clientWidth")  # a long one too
 
 
 def test_a_workflow_that_is_paused_says_so_in_the_list_of_workflows(served: Served, page: Page) -> None:
