@@ -34,6 +34,14 @@ def hints(text: str) -> list[str]:
         (_STEP % ("timeline", "needs: a"), "remove it: the steps run in order; `steps:` has depends_on"),
         (_STEP % ("steps", "needs: a"), "write depends_on: [STEP]"),
         (_STEP % ("steps", "if: 'true'"), "only `nodes:` has it: transitions: [{to: NODE, when: CONDITION}]"),
+        (
+            _STEP % ("steps", "wait_until: noon"),
+            'write sleep: "{{ input.due }}", which gives a time such as 2030-01-31T12:00:00Z',
+        ),
+        (
+            _NODE % "wait: {for: delay, timeout: 1h, until: noon}",
+            'write timeout: "{{ input.due }}", which gives a time such as 2030-01-31T12:00:00Z',
+        ),
         (_NODE % "name: a", "remove it: a node's key is its name"),
         (_NODE % "on_error: b", "write transitions: [{to: NODE, when: \"error.type == 'NAME'\"}], or on_failure: skip"),
         (_NODE % "approval: {}", "write wait: {for: approval}"),

@@ -494,6 +494,22 @@ def test_what_ctx_does_not_have_is_named_where_ctx_is_certainly_a_workflow_s() -
     ]
 
 
+def test_what_a_workflow_asks_of_another_tools_context_or_of_a_steps_is_told_where_it_is() -> None:
+    text = """
+    from stepwell import WorkflowContext, workflow
+    @workflow
+    async def flow(ctx: WorkflowContext):
+        await ctx.sleep_until("2030-01-31")
+        ctx.emit({"word": "a"})
+        ctx.logger.info("a")
+    """
+    assert [problem.hint for problem in problems(text)] == [
+        "ctx.sleep(when), of a datetime; ctx.until(lambda: …), of a condition",
+        "the ctx of a step has it: def step(ctx: StepContext, …)",
+        "did you mean `log`?",
+    ]
+
+
 def test_a_name_of_import_star_is_of_the_module_that_has_it() -> None:
     """And not of the library that is imported so before it, which may have any name."""
     text = """

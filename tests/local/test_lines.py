@@ -51,6 +51,11 @@ def test_a_wait_for_a_permit_has_no_end_of_its_own(caplog: pytest.LogCaptureFixt
     assert told == "run_1 order: waits at pay for limit"
 
 
+def test_a_sleep_without_a_name_is_told_without_a_place(caplog: pytest.LogCaptureFixture) -> None:
+    (told,) = lines(caplog, replace(waiting("sleep", 5_000), waiting_node="sleep"))
+    assert told == "run_1 order: waits for sleep"
+
+
 def test_the_branches_of_a_throttled_fork_tell_once_that_they_wait_for_permits(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

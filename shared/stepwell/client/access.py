@@ -76,8 +76,16 @@ def parts_of(url: str) -> SplitResult:
         is_one = is_whole = False
     if not (is_one and is_whole):
         hint = "use a URL such as http://127.0.0.1:8787, without ? and #"
-        raise UserError(f"{url!r} is not the URL of an API", code="bad_url", hint=hint)
+        raise UserError(f"{url!r} is not the URL of an API", code="bad_url", hint=_with_scheme(url) or hint)
     return parts
+
+
+def _with_scheme(url: object) -> str:
+    """A hint: `localhost:8787` lacks only its scheme. Empty for anything else."""
+    if not isinstance(url, str) or not re.fullmatch(r"[A-Za-z0-9.-]+(:\d{1,5})?/?", url):
+        return ""
+    is_here = url.split(":")[0] in {"localhost", "127.0.0.1"}
+    return f"did you mean {'http' if is_here else 'https'}://{url}?"
 
 
 def access_to(url: str, *, token: Token = "", api_key: str = "", region: str = "") -> Access:

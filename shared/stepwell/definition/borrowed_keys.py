@@ -9,6 +9,7 @@ from stepwell.definition.graph import Json
 _FOREACH = 'transitions: [{to: NODE, foreach: "{{ input.items }}"}]'
 _ON_ERROR = "\"error.type == 'NAME'\""
 _FAN_IN = "write it in fan_in, beside its policy"
+_A_TIME = "which gives a time such as 2030-01-31T12:00:00Z"
 _MOVED = "remove it: a transition stands at the node that it leads from"
 
 
@@ -32,6 +33,7 @@ _PLACES = {
     "timeout_ms timeout_seconds time_limit deadline": "write timeout: 5s, with its unit",
     "execution": "write its retry_policy and its timeout at the node itself",
     "delay pause duration seconds timer sleep_seconds": "write sleep: 5m",
+    "until wait_until sleep_until": f'write sleep: "{{{{ input.due }}}}", {_A_TIME}',
     "approval approve manual human": "write wait: {for: approval}",
     "event wait_for wait_for_event signal": "write wait: {for: event, name: NAME}",
     "type kind": "remove it: `run`, `wait`, `sleep` or `children` says what it does",
@@ -119,6 +121,7 @@ HINTS: dict[str, dict[str, str]] = {
             "by approver users assignee assignees who": "write approvers: {of: [ann, ben]}",
             "filter condition when if where": "write match: CONDITION, over `event`",
             "timeout_ms timeout_seconds deadline expires": "write timeout: 24h, with its unit",
+            "until": f'write timeout: "{{{{ input.due }}}}", {_A_TIME}',
             "form payload message": "write data: {name: value}",
         },
         "RetryDef": {

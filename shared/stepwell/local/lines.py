@@ -48,7 +48,9 @@ class RunLines:
         if after.status is Status.WAITING and _wait(before) != _wait(after) and not self._is_again(after):
             is_timed = not is_limit(after.waiting_for)  # of a permit, `until` is the end of the run's own time
             until = f" until {_clock(after.waiting_until_ms)}" if after.waiting_until_ms and is_timed else ""
-            return f"waits at {after.waiting_node or 'a step'} for {after.waiting_for.replace('_', ' ')}{until}"
+            kind = after.waiting_for.replace("_", " ")  # a function's sleep has no name of its own
+            where = "" if after.waiting_node == kind else f" at {after.waiting_node or 'a step'}"
+            return f"waits{where} for {kind}{until}"
         if after.status is Status.COMPENSATING and before.status is not Status.COMPENSATING:
             return self._begins_to_undo(after.run_id)
         return ""

@@ -14,6 +14,13 @@ CONTEXT_NAMES = frozenset({
     "map", "now", "patched", "query", "random", "run", "run_id", "send", "sleep", "start", "state", "step", "timer",
     "transact", "until", "update", "uuid", "workflow",
 })  # fmt: skip
+_OF_STEPS = frozenset({"attempt", "callback_url", "emit", "heartbeat", "idempotency_key", "resumed"})
+_SAID_OTHERWISE = {
+    **dict.fromkeys(_OF_STEPS, "the ctx of a step has it: def step(ctx: StepContext, …)"),
+    **dict.fromkeys(
+        ("sleep_until", "wait_until"), "ctx.sleep(when), of a datetime; ctx.until(lambda: …), of a condition"
+    ),
+}
 _TYPE = "WorkflowContext"
 
 
@@ -38,6 +45,8 @@ def may_be_workflows(function: Function) -> bool:
 
 def _meant(name: str) -> str:
     """A hint: `wait_for_event` is `event`, by a word of it; `sleeep` is `sleep`."""
+    if name in _SAID_OTHERWISE:
+        return _SAID_OTHERWISE[name]
     words = [word for word in name.split("_") if word in CONTEXT_NAMES]
     guess = f"did you mean `{words[-1]}`?" if words else closest(name, sorted(CONTEXT_NAMES))
     return guess or "python -m pydoc stepwell.WorkflowContext lists what `ctx` has"
