@@ -1,6 +1,7 @@
 import hashlib
 import hmac
 import json
+from datetime import timedelta
 
 import pytest
 
@@ -40,6 +41,15 @@ def test_a_trip_without_a_car_is_undone_from_its_end(stepwell: Stepwell) -> None
 def test_the_nightly_report_runs_once_a_night(stepwell: Stepwell) -> None:
     stepwell.advance("2d")
     assert len(stepwell.runs("nightly")) == 2
+
+
+def test_an_invoice_is_due_at_its_date(stepwell: Stepwell) -> None:
+    due = (stepwell.now + timedelta(days=3)).isoformat()
+    run = stepwell.start("dunning", {"invoice": "I-1", "due": due})
+    stepwell.advance("71h")
+    assert run.status == "waiting"
+    stepwell.advance("1h")
+    assert run.result == "I-1 is due"
 
 
 def test_a_missing_unicorn_does_not_fail_the_basket(stepwell: Stepwell) -> None:
