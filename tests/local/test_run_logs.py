@@ -17,7 +17,7 @@ from stepwell.limits import LOG_LINE_CHARACTERS
 from stepwell.local import log_files
 from stepwell.local.ids import short
 from stepwell.local.log_files import LocalRunLogs, LogFile
-from stepwell.local.run_logs import OwnFrames
+from stepwell.local.run_logs import Lines, OwnFrames
 from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.steps.registry import Registry
 from stepwell.runtime.steps.secrets import READ
@@ -265,3 +265,11 @@ def test_a_traceback_of_an_import_begins_with_users_code(tmp_path: Path, monkeyp
     assert [line for line in frames if line.startswith("  File")] == [
         f'  File "{tmp_path / "broken_prices.py"}", line 1, in <module>'
     ]
+
+
+def test_data_in_a_line_cannot_control_the_terminal_and_colours_stay() -> None:
+    told = "\x1b[31mred\x1b[0m\tone\ntwo \x1b]0;title\x07 \x1b[2J \x9b2J \x00 \u202egnp.exe \rgone"
+    record = logging.LogRecord("stepwell.runs", logging.WARNING, __file__, 1, "%s", (told,), None)
+    written = Lines().format(record)
+    shown = "\x1b[31mred\x1b[0m\tone\ntwo \\x1b]0;title\\x07 \\x1b[2J \\x9b2J \\x00 \\x202egnp.exe \\x0dgone"
+    assert written.endswith(shown)

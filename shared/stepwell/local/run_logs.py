@@ -6,6 +6,7 @@ import importlib
 import io
 import logging
 import os
+import re
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,6 +28,8 @@ OF_USERS = frozenset({"stepwell.step", "stepwell.workflow", PRINTED})  # other l
 _PACKAGE = str(Path(__file__).parents[1]) + os.sep
 _NOT_USERS = (_PACKAGE, str(Path(importlib.__file__).parent) + os.sep, "<frozen importlib")
 _printed = logging.getLogger(PRINTED)
+# What moves the cursor, names the window or turns text around. Colours, tabs and ends of lines stay.
+_CONTROLS = re.compile(r"\x1b(?!\[[0-9;]*m)|[\x00-\x08\x0b-\x1a\x1c-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
 @dataclass(slots=True)
@@ -143,10 +146,13 @@ class OwnFrames(logging.Formatter):
 
 
 class Lines(OwnFrames):
-    """Short lines for a person: `14:02:11 I 4t385k charge: booked`."""
+    """Short lines for a person: `14:02:11 I 4t385k charge: booked`. Data in them cannot control the terminal."""
 
     def __init__(self) -> None:
         super().__init__("%(asctime)s %(levelname).1s %(message)s", datefmt="%H:%M:%S")
+
+    def format(self, record: logging.LogRecord) -> str:
+        return _CONTROLS.sub(lambda found: f"\\x{ord(found[0]):02x}", super().format(record))
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the standard library's name
         about, is_users = about_of(record), record.name in OF_USERS or not record.name.startswith("stepwell.")
