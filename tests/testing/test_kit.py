@@ -127,3 +127,21 @@ def test_a_workflow_may_be_built_of_models(stepwell: Stepwell) -> None:
     assert run.status == "completed"
     with pytest.raises(DefinitionError, match="unknown_target"):
         stepwell.define(WorkflowDef(workflow="bad", nodes={"ask": NodeDef(transitions=[TransitionDef(to="nowhere")])}))
+
+
+def test_a_reload_takes_away_what_left_the_folder_and_keeps_what_the_test_defined(tmp_path: Path) -> None:
+    (tmp_path / "old.yaml").write_text("workflow: old\ntimeline: [{name: ask, wait: {for: approval}}]")
+    (tmp_path / "kept.yaml").write_text("workflow: kept\ntimeline: [{name: ask, wait: {for: approval}}]")
+    kit = Stepwell(tmp_path)
+    for text in (FRAUD, "workflow: kept\ntimeline: [{name: rest, sleep: 1h}]"):
+        kit.define(text)
+    run = kit.start("old")
+    (tmp_path / "old.yaml").unlink()
+    (tmp_path / "kept.yaml").unlink()
+    kit.reload()
+    run.approve()
+    assert run.status == "completed"  # it keeps its version
+    assert kit.start("fraud").waiting_for == "approval"
+    assert kit.start("kept").waiting_for == "sleep"
+    with pytest.raises(NotFound, match="there is no workflow 'old'"):
+        kit.start("old")

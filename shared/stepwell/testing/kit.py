@@ -65,6 +65,7 @@ class Stepwell:
         self._calls = backend.calls
         self._steps = self._new_steps(sessions)
         self._graphs: dict[str, Graph] = {}
+        self._of_folder: set[str] = set()  # the other ones are defined by the test
         self._mocked: set[str] = set()
         self._numbers = count(1)
         self._parts = assemble(
@@ -106,6 +107,10 @@ class Stepwell:
     def _load(self) -> Mapping[str, Json] | None:
         loaded = load_folder(self._folder)
         _refuse_errors(loaded.errors)
+        found = {graph.name for graph in loaded.graphs}
+        for gone in self._of_folder - found:
+            self._graphs.pop(gone, None)
+        self._of_folder = found
         self._deploy(loaded.graphs, loaded.limits)
         self._parts.catalog.prices, self._parts.catalog.functions = loaded.prices, {}
         return loaded.webhooks
@@ -138,6 +143,7 @@ class Stepwell:
         if compiled.graph is None:
             _refuse_errors(compiled.errors)
             raise DefinitionError("the definition holds no workflow")
+        self._of_folder.discard(compiled.graph.name)
         self._deploy((compiled.graph,))
         return compiled.graph
 
