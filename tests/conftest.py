@@ -28,10 +28,11 @@ TOGETHER = {
     "tests/docs/test_generated.py": "errors",
 }
 ALONE = ("tests/emulator/test_command.py", "tests/iam/test_enforced.py", "tests/infra/test_bundling.py")
-# One that mostly waits goes well beside one that computes.
+# One that mostly waits goes well beside one that computes. What is left for the end are files of a few seconds.
 LONG = ("a deployment", "tests/sim/", "tests/emulator/test_command.py", "tests/local/test_kill.py",
         "tests/iam/test_enforced.py", "tests/console/", "templates", "the wheel", "tests/local/", "tests/functions/",
-        "errors", "tests/docs/")  # fmt: skip
+        "errors", "tests/docs/", "tests/scenarios/", "tests/simulation/", "tests/testing/", "tests/types/",
+        "tests/lifecycle/", "tests/durable/")  # fmt: skip
 
 PATIENCE_SECONDS = 1200
 WATCHED_ANEW_SECONDS = 60
