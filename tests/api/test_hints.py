@@ -13,16 +13,15 @@ from stepwell.engine.records import Status
 from stepwell.error_hints import HINTS
 from stepwell.errors import Conflict
 from tests.api.kit import World, event
-from tests.docs.errors import CODE, every
+from tests.docs.errors import CODE, every, nodes_of
 
 
 def refusals() -> Iterator[tuple[str, bool]]:
     """Yields the code of each refusal of the engine, and whether it has a hint."""
     for file in sorted(CODE.rglob("*.py")):
-        tree = ast.parse(file.read_text(encoding="utf-8"))
-        own = {name.id: value.value for one in ast.walk(tree) if isinstance(one, ast.Assign)
+        own = {name.id: value.value for one in nodes_of(file) if isinstance(one, ast.Assign)
                for name, value in _pairs(one) if isinstance(value, ast.Constant)}  # fmt: skip
-        for node in ast.walk(tree):
+        for node in nodes_of(file):
             if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Refuse":
                 code = node.args[1]
                 found = code.value if isinstance(code, ast.Constant) else own.get(ast.unparse(code).rpartition(".")[2])
@@ -54,7 +53,7 @@ def test_each_error_that_the_api_can_answer_has_a_hint() -> None:
 def test_no_text_names_a_page_that_only_the_repository_has() -> None:
     """Whoever has the wheel has no docs/."""
     found = [f"{file.name}:{node.lineno}" for file in sorted(CODE.rglob("*.py"))
-             for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+             for node in nodes_of(file)
              if isinstance(node, ast.Constant) and isinstance(node.value, str)
              and "\n" not in node.value and re.search(r"\bdocs/[\w/-]+\.md", node.value)]  # fmt: skip
     assert found == []

@@ -43,6 +43,18 @@ class Told:
 
 
 @cache
+def tree_of(file: Path) -> ast.Module:
+    """What a file of the source is parsed to."""
+    return ast.parse(file.read_text(encoding="utf-8"))
+
+
+@cache
+def nodes_of(file: Path) -> tuple[ast.AST, ...]:
+    """Its nodes, as `ast.walk` yields them: to walk takes longer than to parse, and several look at all of them."""
+    return tuple(ast.walk(tree_of(file)))
+
+
+@cache
 def told() -> tuple[Told, ...]:
     """Returns every error by its code; where several have one code, the one of the API that says most.
 
@@ -96,8 +108,7 @@ def _of_waits() -> Iterator[Told]:
 
 
 def _in_file(file: Path) -> Iterator[Told]:
-    tree = ast.parse(file.read_text(encoding="utf-8"))
-    nodes = list(ast.walk(tree))
+    tree, nodes = tree_of(file), nodes_of(file)
     calls = _calls(nodes)
     functions = [node for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
     texts = _own_texts(tree)
@@ -216,9 +227,7 @@ def _only(name: str) -> ast.expr | None:
 def _texts() -> dict[tuple[str, str], ast.Constant]:
     """Returns the texts that modules name in capitals, such as the type of an error, by module and name."""
     return {
-        (file.stem, name): value
-        for file in CODE.rglob("*.py")
-        for name, value in _own_texts(ast.parse(file.read_text(encoding="utf-8"))).items()
+        (file.stem, name): value for file in CODE.rglob("*.py") for name, value in _own_texts(tree_of(file)).items()
     }
 
 
@@ -243,7 +252,7 @@ def _own_kinds() -> dict[str, str]:
         node.name: str(line.value.value)
         for package in sorted(_NOT_THE_API)
         for file in (CODE / package).glob("errors.py")
-        for node in ast.parse(file.read_text(encoding="utf-8")).body
+        for node in tree_of(file).body
         if isinstance(node, ast.ClassDef)
         for line in node.body
         if isinstance(line, ast.Assign) and isinstance(line.value, ast.Constant)
@@ -262,7 +271,7 @@ def _bases() -> dict[str, str]:
     bases = {
         node.name: ast.unparse(node.bases[0])
         for file in CODE.rglob("*.py")
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        for node in nodes_of(file)
         if isinstance(node, ast.ClassDef) and node.bases and not hasattr(errors, node.name)
     }
     for _ in bases:  # until none extends another of them

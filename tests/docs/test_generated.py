@@ -10,7 +10,7 @@ import pytest
 
 from stepwell.engine.records import Status
 from stepwell.error_hints import HINTS
-from tests.docs.errors import CODE, told
+from tests.docs.errors import CODE, nodes_of, told
 from tests.docs.generate import BLOCKS, DOCS, pages, rendered
 from tests.docs.snippets import ROOT, WRITTEN
 
@@ -57,7 +57,7 @@ def test_every_code_of_the_source_is_listed() -> None:
     """Found without what makes the page: what is given as a code, by name or by place, and what has a hint."""
     found = {*HINTS, *(f"run_{end.value}" for end in Status if end.terminal and end is not Status.COMPLETED)}
     for file in CODE.rglob("*.py"):
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        for node in nodes_of(file):
             found |= _codes(node)
     listed = set(re.findall(r"^\| `(\w+)` \|", (DOCS / "reference" / "errors.md").read_text("utf-8"), re.MULTILINE))
     assert {"already_answered", "bad_signature", "workflow_paused", "unavailable", "gap_in_log", "bad_host"} <= found
