@@ -15,6 +15,7 @@ from stepwell.definition.code.full_names import FullNames
 from stepwell.definition.code.modules import Code, Def, Function, is_property, problem_at
 from stepwell.definition.code.objects import variables_of
 from stepwell.definition.code.set_loops import loops_over_sets
+from stepwell.definition.code.shared_names import shared_names
 from stepwell.definition.code.signatures import misfit
 from stepwell.definition.code.unawaited import COROUTINES, returned_unawaited, used_unawaited
 from stepwell.definition.context_options import OPTIONS
@@ -40,6 +41,7 @@ def check_code(code: Code) -> list[Problem]:
     for function in code.functions():
         if function.mark == "workflow":
             found += _Body(names, function, seen).problems()
+            found += shared_names(function, code)
         elif function.mark == "step":
             found += _asked_in_a_step(function)
         if function.mark in {"workflow", "step"}:

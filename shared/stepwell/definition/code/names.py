@@ -37,7 +37,7 @@ def _problem(name: str, path: str, known: Collection[str], code: Code, own: Coll
     hint = closest(name, known) or "mark a function of the folder with @step, or write run: python:module.function"
     for one in code.functions():
         target = f"python:{one.module.name}.{one.name}"
-        if one.mark == "step" and _name_of(one) == name:  # of a package
+        if one.mark == "step" and step_name(one) == name:  # of a package
             hint = f"write {target}; a step goes by its name only in the modules of the workflow folder"
         elif target == f"python:{name}":
             hint = f"write {target}"
@@ -58,10 +58,10 @@ def timed_steps(code: Code, own: Collection[str]) -> set[str]:
     """Returns the `run` of each step with a time limit from `@step(timeout=…)`: its target, and in `own` its name."""
     found = set[str]()
     for module in code.modules.values():
-        named = {**_imported(module, code), **module.functions}
+        named = {**imported_functions(module, code), **module.functions}
         for name, function in named.items():
             if function.mark == "step" and _option(function, "timeout") is not None:
-                found |= {f"python:{module.name}.{name}", *([_name_of(function)] if module.name in own else ())}
+                found |= {f"python:{module.name}.{name}", *([step_name(function)] if module.name in own else ())}
     return found
 
 
@@ -73,11 +73,11 @@ def _is_plain(module: Module) -> bool:
 
 def _names_in(module: Module, code: Code) -> Iterator[str]:
     """The names of the steps that the module has, or has imported from the project."""
-    yield from (_name_of(one) for one in module.functions.values() if one.mark == "step")
-    yield from (_name_of(one) for one in _imported(module, code).values() if one.mark == "step")
+    yield from (step_name(one) for one in module.functions.values() if one.mark == "step")
+    yield from (step_name(one) for one in imported_functions(module, code).values() if one.mark == "step")
 
 
-def _imported(module: Module, code: Code) -> dict[str, Function]:
+def imported_functions(module: Module, code: Code) -> dict[str, Function]:
     """The functions of the project that the module has imported, by their names there."""
     found = dict[str, Function]()
     for local, full in module.imports.items():
@@ -92,7 +92,7 @@ def _from_elsewhere(module: Module, code: Code) -> Iterator[str]:
     yield from (local for local, full in module.imports.items() if full.rpartition(".")[0] not in code.modules)
 
 
-def _name_of(function: Function) -> str:
+def step_name(function: Function) -> str:
     """The name of a step: from `@step(name=…)`, else the function's own."""
     given = _option(function, "name")
     return given.value if isinstance(given, ast.Constant) and isinstance(given.value, str) else function.name
