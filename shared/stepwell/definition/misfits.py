@@ -6,6 +6,7 @@ misfit is no reason to refuse a start.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 
 from stepwell.definition.graph import Json
@@ -83,25 +84,26 @@ def _is_number(given: Json, *, is_whole: bool) -> bool:
         number = float(given)
     except ValueError:
         return False
-    except OverflowError:  # of more digits than a float has
+    except OverflowError:  # it is whole, and has more digits than a float
         return True
-    return not is_whole or number.is_integer()
+    return not is_whole or number.is_integer() or math.isinf(number)
 
 
 def _is_flag(given: str | float) -> bool:
-    return (given.lower() if isinstance(given, str) else f"{given:g}") in _FLAGS
+    return given.lower() in _FLAGS if isinstance(given, str) else given in (0, 1)
 
 
 def _kind_of(given: Json) -> str:
+    """Returns what a value is, and not the value: clients log what is told, and it may be a secret."""
     match given:
         case None:
             return "null"
         case bool():
             return "a boolean"
         case int() | float():
-            return f"the number {given:g}"
+            return "a number"
         case str():
-            return f"the text {given[:40]!r}"
+            return "a text"
         case list():
             return "a list"
         case _:
