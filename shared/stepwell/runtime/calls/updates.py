@@ -40,6 +40,7 @@ from stepwell.values import dataclass
 EVENTS = ("stepwell.update", "stepwell.refused")
 _logger = logging.getLogger("stepwell.worker")
 _READ = 100  # records per read when an answer is looked up
+_RACES = 20  # tries of an update, while others move the function, until its message is to come again
 KEPT_MS = 7 * 24 * 60 * MINUTE_MS  # how long an update is retried, and its answer kept
 
 
@@ -114,19 +115,35 @@ class Updates:
     # -- the worker's side
 
     async def handle(self, update: Update) -> None:
-        """Runs the update's handler and records it. Raises PortError if a port fails: then it is redelivered."""
+        """Runs the update's handler and records it. Raises PortError if a port fails: then it is redelivered.
+
+        If others move the function meanwhile, it tries again: of many updates that come at once, each soon has its turn.
+        """
+        slot: int | None = None
+        for _ in range(_RACES):
+            at = await self._logbook.load(update.run_id, ROOT)
+            if at is None:
+                return
+            if at.token.slot == slot:
+                break  # nobody has moved it
+            if await self._is_handled(at, update):
+                return
+            slot = at.token.slot
+        await self._put_off(update)
+
+    async def _is_handled(self, at: Standing, update: Update) -> bool:
+        """Makes the update, unless that was done before. Returns False if the function takes none now."""
         event = await self._ports.mailbox.get_event(topic_of(update.run_id), update.event_id)
-        at = await self._logbook.load(update.run_id, ROOT)
-        if event is None or at is None:
-            return
+        if event is None:
+            return True
         if pushes(at.token, update.id):
             await self._advance.push(at, update.id)  # written by this message before a crash
-            return
+            return True
         if await self._is_over(at, event):
-            return
+            return True
         match await self._made(at, event, update.id):
             case None:
-                await self._put_off(update)
+                return False
             case Stuck(failure):
                 if update.times == 0:
                     _log_stuck(at, event, failure)
@@ -136,6 +153,7 @@ class Updates:
                 await self._ports.mailbox.put_event(refused)
             case written:
                 await self._advance.push(await self._logbook.save_if_due(written), update.id)
+        return True
 
     async def _is_over(self, at: Standing, event: Event) -> bool:
         """Tells whether the update was made or refused, or can no longer be made."""
