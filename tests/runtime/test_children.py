@@ -452,9 +452,13 @@ def test_a_detached_child_that_was_made_and_not_set_going_begins_although_its_pa
 def test_a_detached_childs_first_step_is_done_once_however_long_it_takes() -> None:
     """Its second message, in case that its parent dies before the first, comes two minutes later."""
     world = World(CALLS.replace("OPTIONS", ", detached: true"), FRAUD)
-    world.steps.of["look"] = lambda _: world.pass_time(HOUR_MS)  # other workers go on
     world.start(given={"n": 1})
-    world.deliver()
+    handle(world, first_wake(world))
+    own = first_wake(world)
+    world.clock.advance(2 * MINUTE_MS)
+    late = first_wake(world)
+    world.steps.of["look"] = lambda _: handle(world, late, Unlimited())  # by another worker
+    handle(world, own, Unlimited())
     assert [call.node for call in world.steps.calls].count("look") == 1
 
 

@@ -98,7 +98,7 @@ def test_a_permit_taken_once_the_token_is_far_ahead_is_given_back_though_its_wor
 
     async def late(*note: Any, **named: Any) -> bool:
         notes.put_note = put
-        run_now(dispatch(world.parts, message.lane, message.message, Unlimited(message.deliveries)))
+        run_now(dispatch(world.parts, message.lane, message.message, Again()))
         await put(*note, **named)
         raise PortError("it died here")
 

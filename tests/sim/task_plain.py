@@ -8,7 +8,7 @@ import random
 from asyncio.base_events import BaseEventLoop
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, nullcontext
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, nullcontext
 from contextvars import Context
 from datetime import UTC, datetime
 from itertools import count
@@ -146,6 +146,7 @@ class PlainLoop(BaseEventLoop):
 
     _ready: deque[Any]
     _scheduled: list[asyncio.TimerHandle]
+    since = 0
 
     def __init__(
         self, logs: Mapping[str, Sequence[Record]], records: Sequence[Record], now_ms: int, ctx: PlainContext
@@ -169,6 +170,10 @@ class PlainLoop(BaseEventLoop):
         made = asyncio.Task(coro, loop=self, **options)
         self._tasks.append(made)
         return made
+
+    def made_since(self, slot: int) -> AbstractContextManager[None]:
+        """Here a task has no name that tells since when it is known."""
+        return nullcontext()
 
     def play(self, program: Mapping[str, Any]) -> Any:
         """What the function returns or raises, with all that it left behind cancelled."""

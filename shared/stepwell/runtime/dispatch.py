@@ -72,12 +72,12 @@ async def dispatch_work(parts: Assembly, body: Mapping[str, Json], budget: Budge
 
 
 async def _leave(parts: Assembly, lane: Lane, body: Mapping[str, Json], newer: NewerFormat) -> None:
-    """Sends a message that needs newer code again as it is, with all its fields, as often as needed.
+    """Sends a message that needs newer code again, with the fields that only that knows, as often as needed.
 
     No try of it is counted: it is a new message for its queue, and never a dead letter.
     """
     log.warning("a message is left to a newer version: %s", newer)
-    await parts.ports.queue.send(lane, body, parts.ports.clock.now_ms() + NEWER_FORMAT_MS)
+    await parts.ports.queue.send(lane, _own(body), parts.ports.clock.now_ms() + NEWER_FORMAT_MS)
 
 
 def _handle(parts: Assembly, lane: Lane, message: Message, budget: Budget) -> Awaitable[None]:

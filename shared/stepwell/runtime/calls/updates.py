@@ -117,7 +117,7 @@ class Updates:
     async def handle(self, update: Update) -> None:
         """Runs the update's handler and records it. Raises PortError if a port fails: then it is redelivered.
 
-        If others move the function meanwhile, it tries again: of many updates that come at once, each soon has its turn.
+        If others move the function meanwhile, it tries again: so many updates may come at once.
         """
         slot: int | None = None
         for _ in range(_RACES):
