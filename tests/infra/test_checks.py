@@ -11,7 +11,6 @@ import aws_cdk as cdk
 import pytest
 from aws_cdk import aws_s3 as s3
 from cdk_nag import AwsSolutionsChecks
-from cfnlint.api import lint_file  # type: ignore[import-untyped]  # it has no types
 
 from tests.infra.kit import VARIANTS, made
 
@@ -35,6 +34,8 @@ def test_a_finding_does_fail_the_synthesis() -> None:
 
 @pytest.mark.parametrize("variant", ["keyed", "guarded"])
 def test_cfn_lint_finds_nothing(variant: str) -> None:
+    from cfnlint.api import lint_file  # type: ignore[import-untyped]  # noqa: PLC0415 - slow, and for one worker
+
     found = lint_file(made(VARIANTS[variant]).file)
     assert not [str(one) for one in found if one.rule.id not in LEFT]
 
