@@ -29,6 +29,12 @@ def take_to_its_end(page: Page, seconds: float) -> None:
     expect(page.locator(".title .status")).to_have_text("completed", timeout=seconds * 1000)
 
 
+def open_anew(page: Page, url: str) -> None:
+    """Loads it also where only its fragment differs from the page's address, which by itself loads nothing."""
+    page.goto("about:blank")
+    page.goto(url)
+
+
 def look_back(page: Page) -> None:
     """Opens the slider by a key: what the page reads late moves the button away from under a mouse."""
     page.get_by_role("button", name="look back").press("Enter")

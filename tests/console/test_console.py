@@ -12,7 +12,7 @@ from playwright.sync_api import Page, expect
 
 from tests.console.chromium import Chromium
 from tests.console.conftest import Served
-from tests.console.kit import DEMO, HOSTILE, start
+from tests.console.kit import DEMO, HOSTILE, open_anew, start
 from tests.local.kit import Dev, until
 
 LETTERS = 1000  # of the wide fork
@@ -362,8 +362,7 @@ def test_axe_finds_nothing(served: Served, browser: Chromium, scheme: str) -> No
         "runs/none",
         *(f"runs/{served.runs[name]}" for name in runs),
     ]:
-        page.goto(f"{served.dev.url}/#/{place}")
-        page.reload()  # another fragment alone loads nothing
+        open_anew(page, f"{served.dev.url}/#/{place}")
         page.locator(".card, .runs, .check, .empty").first.wait_for()
         page.wait_for_timeout(300)
         found += violations(page, place, is_dark)

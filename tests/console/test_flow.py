@@ -13,7 +13,7 @@ from playwright.sync_api import Page, Route, expect
 
 from tests.console.chromium import Chromium
 from tests.console.conftest import Served
-from tests.console.kit import reaches, start
+from tests.console.kit import open_anew, reaches, start
 from tests.console.rich.furnish import flow, lay_out
 from tests.console.test_console import AXE, violations
 from tests.local.kit import Dev, until
@@ -270,8 +270,7 @@ def test_axe_finds_nothing_where_flow_is_shown(steered: Served, browser: Chromiu
         found: list[str] = []
         runs = [f"runs/{steered.runs[name]}" for name in ("errand", "digest", "agent")]
         for place in ("workflows", "workflows/errand", "workflows/digest", "inbox", *runs):
-            page.goto(f"{steered.dev.url}/#/{place}")
-            page.reload()
+            open_anew(page, f"{steered.dev.url}/#/{place}")
             page.locator(".card").first.wait_for()
             found += violations(page, place, is_dark=is_dark)
         browser.close(page)

@@ -12,7 +12,7 @@ from playwright.sync_api import FloatRect, Locator, Page, Route, expect
 
 from tests.console.chromium import Chromium
 from tests.console.conftest import Served
-from tests.console.kit import look_back, reaches, start
+from tests.console.kit import look_back, open_anew, reaches, start
 from tests.console.rich.furnish import ASKED, furnish, lay_out
 from tests.console.test_console import AXE, violations
 from tests.local.kit import Dev
@@ -384,8 +384,7 @@ def test_axe_finds_nothing_where_much_is_shown(rich: Served, browser: Chromium) 
     runs = ("nested", "dag", "tasks", "loop", "deep", "slow", "big", "paused", "line-1", "parent")
     places = [f"runs/{rich.runs[name]}" for name in runs] + ["inbox", "workflows", "workflows/lane", "workflows/big"]
     for place in places:
-        page.goto(f"{rich.dev.url}/#/{place}")
-        page.reload()
+        open_anew(page, f"{rich.dev.url}/#/{place}")
         page.locator(".card").first.wait_for()
         if place.startswith("runs/") and page.get_by_role("button", name="look back").count():
             look_back(page)
