@@ -5,13 +5,15 @@ from __future__ import annotations
 import threading
 from dataclasses import replace
 from typing import Any
+from unittest import mock
 
 import pytest
 
 from stepwell.api.runs.explain import explain
 from stepwell.engine.stored.codec import decode_record, encode_record
-from stepwell.errors import PortError
+from stepwell.errors import NewerFormat, PortError
 from stepwell.limits import HOUR_MS, MINUTE_MS
+from stepwell.runtime import dispatch
 from stepwell.runtime.dispatch import put_off
 from stepwell.runtime.log.door import Unlimited
 from stepwell.runtime.loop.driving import run_now
@@ -242,6 +244,15 @@ def test_a_spare_message_whose_worker_died_goes_on_when_it_comes_again() -> None
 def test_a_spare_message_that_is_put_off_is_the_runs_own() -> None:
     world, run_id, late = dead_with_a_spare()
     assert run_now(put_off(world.parts, Lane.WORK, late))
+    world.pass_time(HOUR_MS)
+    assert world.header(run_id).status == "waiting"
+
+
+def test_a_spare_message_that_old_code_leaves_to_newer_is_the_runs_own() -> None:
+    """Who died of it may have been newer code."""
+    world, run_id, late = dead_with_a_spare()
+    with mock.patch.object(dispatch, "from_json", side_effect=NewerFormat("of another release")):
+        handle(world, late)
     world.pass_time(HOUR_MS)
     assert world.header(run_id).status == "waiting"
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from stepwell.errors import PortError
 from stepwell.runtime.ports import Lane
-from tests.sim.actors import Envelope, stop
+from tests.sim.actors import Actor, Envelope, stop
 from tests.sim.backlog_laws import watch_send
 from tests.sim.backlog_programs import delivered_ms, is_lost
 from tests.sim.batch_laws import watch_call
@@ -78,6 +78,13 @@ def _short(args: tuple[Any, ...]) -> str:
     return f"({', '.join(str(arg)[:110] for arg in args)})"
 
 
+def is_left_to_newer(actor: Actor | None, message: Mapping[str, Any]) -> bool:
+    """Tells whether old code sends the message again that it took."""
+    if actor is None or not actor.is_old:
+        return False
+    return message == {name: value for name, value in actor.envelope.body.items() if name != "yields"}
+
+
 class StoppingQueue:
     """Queue and Timers: at least once, whenever the scheduler likes."""
 
@@ -89,15 +96,14 @@ class StoppingQueue:
         watch_call(world, "send")
         hold_up(world, "send")
         await before(what)
-        taken = world.current.envelope.body if world.current else None
-        world.has_left |= message is taken
+        is_left = at_ms > 0 and is_left_to_newer(world.current, message)
+        world.has_left |= is_left
         count_wake(world, message)
         if not is_lost(world, lane):
             watch_send(world, message)
             due_ms = at_ms or world.now_ms
             comes_ms = delivered_ms(world, lane, due_ms)
-            is_left, is_late = message is taken, comes_ms > due_ms
-            world.post(Envelope(str(lane), message, comes_ms, is_left=is_left, is_late=is_late))
+            world.post(Envelope(str(lane), message, comes_ms, is_left=is_left, is_late=comes_ms > due_ms))
         await after(what)
 
     async def send_all(self, lane: Lane, messages: Sequence[Mapping[str, Any]]) -> None:
