@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
 from stepwell.api.runs.explain import explain
 from stepwell.api.runs.views import read_run
 from stepwell.api.runs.vocabulary import in_words_of
-from stepwell.errors import Conflict
+from stepwell.definition.graph import EventSettings
+from stepwell.engine.waits import event_topic
+from stepwell.errors import Conflict, PortError
+from stepwell.limits import HOUR_MS
+from stepwell.runtime.log.messages import Deadline, Publish
+from stepwell.runtime.loop.advance import Advance
 from stepwell.runtime.loop.driving import run_now
+from stepwell.runtime.ports import Event
 from stepwell.testing.kit import Run, Stepwell
 
 MODULE = """
@@ -96,6 +103,14 @@ async def gathers(ctx):
 @workflow
 async def parent(ctx, how):
     await ctx.child("fails", {"how": how})
+
+@workflow
+async def asks(ctx):
+    try:
+        await ctx.sleep("1h")
+    finally:
+        await ctx.event("paid", key="x", timeout="1m")
+        await ctx.step(release, "x")
 
 @workflow
 async def locks(ctx):
@@ -206,6 +221,24 @@ def test_a_late_event_does_not_come_to_what_it_awaited(kit: Stepwell) -> None:
     kit.advance("10s")
     assert run.status == "cancelled"
     assert released(run) == 1
+
+
+def test_an_event_goes_on_with_the_clean_up_though_who_brought_it_died_and_a_deadline_came_before_its_redelivery(
+    kit: Stepwell,
+) -> None:
+    """The deadline leaves what follows from that event to its message. The waiter is how that finds the run again."""
+    run = began(kit, "asks")
+    run.cancel()
+    kit.settle()
+    kit._parts.catalog._events = {"paid": EventSettings(consume_on_read=False)}
+    coordinator, now_ms = kit._parts.coordinator, kit._parts.ports.clock.now_ms()
+    publish = Publish(Event(event_topic("paid", "x"), "e", {}, now_ms, now_ms + HOUR_MS))
+    with mock.patch.object(Advance, "wake", side_effect=PortError("it died here")), pytest.raises(PortError):
+        run_now(coordinator.handle(publish))
+    for message in (Deadline(run.id), publish):
+        run_now(coordinator.handle(message))
+    kit.settle()
+    assert (run.status, released(run)) == ("cancelled", 1)
 
 
 @pytest.mark.parametrize("cleanup", ["'366d'", "-1", "'soon'"])

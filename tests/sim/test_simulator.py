@@ -116,7 +116,7 @@ MEETING = (  # rows of the reception table that others meet rarely
 )
 LEASES_THAT_MATTER = (ZOMBIES_FROM + 101, ZOMBIES_FROM + 217)  # a run stands still there where nobody asks for a lease
 ROWS_NEED = 50_000  # decisions
-LATE_FOR_FUNCTIONS = (DURABLE_FROM + 85, TASKS_FROM + 439, CALLED_FROM + 855)
+LATE_FOR_FUNCTIONS = (DURABLE_FROM + 85, TASKS_FROM + 263, TASKS_FROM + 353, TASKS_FROM + 439, CALLED_FROM + 855)
 CALM = (309, 866, 1_316, 1_725, 1_916, 1_922, 2_808, 3_257, 3_438)  # nobody dies, and nothing comes twice
 TOLD = 16  # seeds whose stories are told twice
 

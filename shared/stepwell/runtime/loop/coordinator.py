@@ -11,7 +11,7 @@ from stepwell.engine.forks.branches import parent_of
 from stepwell.engine.inputs import Cancelled, DeadlinePassed, EventOffered, Input, Terminated, WorkerLost
 from stepwell.engine.pushing import in_place_of, is_stale, pushes, pushes_end
 from stepwell.engine.receiving import has_seen
-from stepwell.engine.records import ROOT, Failure
+from stepwell.engine.records import ROOT, CleanUp, Failure
 from stepwell.engine.table import PARKED
 from stepwell.engine.waits import branch_of, run_of, run_topic
 from stepwell.engine.waits.code import DEPLOYED_TOPIC
@@ -261,8 +261,8 @@ class Coordinator:
         at = await self._logbook.load(run_id, ROOT)
         if at is None:
             return None
-        if at.token.cleaning is not None and not at.token.ended:
-            # its canceller may have died before it ended the tasks
+        if at.token.last is not None and isinstance(at.token.last.next, CleanUp):
+            # its canceller may have died before it ended the tasks; what follows a later record is its writer's work
             at = await self._advance.settle(at, by, budget=budget) or at
         answer = await self._door.put(at, given, by, budget)
         if isinstance(answer.action, Rest):
