@@ -124,7 +124,7 @@ def _timer(moment: Moment, token: Token, given: TimerFired) -> Action:
     if moment.now_ms < at_ms:
         return Rest(at_ms)
     may_be_there = token.parked is not None and any(arm.topics for arm in token.parked.arms)
-    if may_be_there and not given.has_looked and _completes(token, resumption):
+    if may_be_there and given.looked != token.slot and _completes(token, resumption):
         return Look()
     return _resumed(moment, token, Came(resumption))
 

@@ -75,11 +75,11 @@ class WorkerLost:
 
 @dataclass(frozen=True, slots=True)
 class TimerFired:
-    """The timer of the wait in `slot` fired. `has_looked`: the mailbox holds no event that ends the wait."""
+    """The timer of the wait in `slot` fired. `looked`: in this slot the mailbox held no event that ends the wait."""
 
     message: ClassVar = Message.TIMER
     slot: int
-    has_looked: bool = False
+    looked: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

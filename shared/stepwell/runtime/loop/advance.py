@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from stepwell.engine.actions import Drop
+from stepwell.engine.actions import Drop, Look
 from stepwell.engine.inputs import EventOffered, Input, LocksAnswered, TimerFired
 from stepwell.engine.records import Kind
 from stepwell.engine.table import ENDED, PARKED, Phase
@@ -37,11 +37,19 @@ class Advance:
         return answer
 
     async def look(self, at: Standing, given: TimerFired, by: str, budget: Budget) -> Answer:
-        """Puts what the mailbox has for a wait whose time is up, as an event's message may be lost, then the timer."""
-        moved = await self._put_found(at, await self._performer.mailbox.pending(at), by, budget)
-        if moved is not None and can_move(moved.token):
-            return Answer(moved, Drop(), is_mine=True)
-        return await self._door.put(moved or at, replace(given, has_looked=True), by, budget)
+        """Puts what the mailbox has for a wait whose time is up, as an event's message may be lost, then the timer.
+
+        Another record that comes first may be of an event that another part of the wait takes, too: it looks again.
+        """
+        while True:
+            moved = await self._put_found(at, await self._performer.mailbox.pending(at), by, budget)
+            if moved is not None and can_move(moved.token):
+                return Answer(moved, Drop(), is_mine=True)
+            at = moved or at
+            answer = await self._door.put(at, replace(given, looked=at.token.slot), by, budget)
+            if not isinstance(answer.action, Look):
+                return answer
+            at = answer.at
 
     async def push(self, at: Standing, by: str, budget: Budget = UNLIMITED) -> None:
         """Wakes a worker if one is next; it performs the last record's effects. Otherwise they are performed here."""
