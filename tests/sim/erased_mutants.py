@@ -103,6 +103,5 @@ OF_DELETIONS: tuple[Callable[[], AbstractContextManager[None]], ...] = (
     late_waits_kept,
     session_of_the_deleted,
     timer_of_the_deleted,
-    broken_logs_stay,
     late_children_run_on,
 )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -12,7 +14,9 @@ from stepwell.engine.effect_kinds import Close
 from tests.api import test_callbacks
 from tests.aws import test_faults
 from tests.contract.emulated import Cloud, table_of
-from tests.engine import test_effects, test_lives
+from tests.durable import test_pauses
+from tests.durable.conftest import Flows
+from tests.engine import test_effects, test_lives, test_overtaken
 from tests.runtime import (
     test_batches,
     test_end_kills,
@@ -24,6 +28,8 @@ from tests.runtime import (
     test_worker,
 )
 from tests.sim import suite_mutants
+from tests.sim.pause_mutants import rests_before_it_opens
+from tests.sim.seed_mutants import forgotten_once_cancelled
 
 
 def _takes_no_other_record() -> None:
@@ -42,6 +48,13 @@ def _ends_an_earlier_life() -> None:
     test_effects.test_a_cancel_ends_what_a_new_life_left_behind_if_who_began_that_may_have_died(
         "another", [Close(0, (0,))]
     )
+
+
+def _begins_after_a_pause() -> None:
+    with TemporaryDirectory() as folder:
+        test_pauses.test_an_operation_begins_though_its_worker_died_before_a_pause_and_others_wrote_during_it(
+            Flows(Path(folder))
+        )
 
 
 @pytest.mark.parametrize(
@@ -85,6 +98,11 @@ def _ends_an_earlier_life() -> None:
             test_lives.test_a_function_whose_code_died_is_asked_when_an_operation_of_it_ends,
         ),
         (suite_mutants.left_to_the_dead, _ends_an_earlier_life),
+        (rests_before_it_opens, _begins_after_a_pause),
+        (
+            forgotten_once_cancelled,
+            test_overtaken.test_who_began_what_others_cancelled_shows_the_run_all_the_same,
+        ),
         (
             suite_mutants.end_left_to_the_dead,
             test_end_kills.test_a_run_that_ends_for_its_hops_is_closed_though_whoever_ended_it_died_after_the_first_page,
