@@ -110,13 +110,13 @@ LATE_COPIES = OVERLAPS_FROM + 1160  # copies of a shared message undo beside the
 CANCELLED_TOGETHER = PERMITTED_FROM + 48_700_081  # a group cancels its tasks in the order of a set
 LOG_BEFORE_LANE = COSTLY_FROM + 48_410_919  # a branch's own log is there before the lane in which it began
 MEETING = (  # rows of the reception table that others meet rarely
-    *(CALLED_FROM + number for number in (330, 381, 488, 591, 653, 798, 827, 1876, 3689, 3700, 3891, 4189)),
-    *(TASKS_FROM + 148, RELEASED_FROM + 66, DEPLOYS_FROM + 115, DURABLE_FROM + 111, ERASED_FROM + 189),
+    *(CALLED_FROM + number for number in (330, 381, 488, 591, 653, 798, 827, 1876, 3689, 3700, 4189)),
+    *(TASKS_FROM + 148, RELEASED_FROM + 141, DEPLOYS_FROM + 115, DURABLE_FROM + 111, ERASED_FROM + 189),
     PERMITTED_FROM + 130,
 )
 LEASES_THAT_MATTER = (ZOMBIES_FROM + 101, ZOMBIES_FROM + 217)  # a run stands still there where nobody asks for a lease
 ROWS_NEED = 50_000  # decisions
-LATE_FOR_FUNCTIONS = (DURABLE_FROM + 85, TASKS_FROM + 263, TASKS_FROM + 353, TASKS_FROM + 439, CALLED_FROM + 855)
+LATE_FOR_FUNCTIONS = (DURABLE_FROM + 85, TASKS_FROM + 263, TASKS_FROM + 353, CALLED_FROM + 855)
 CALM = (309, 866, 1_316, 1_725, 1_916, 1_922, 2_808, 3_257, 3_438)  # nobody dies, and nothing comes twice
 TOLD = 16  # seeds whose stories are told twice
 
