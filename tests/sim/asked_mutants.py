@@ -16,11 +16,12 @@ from stepwell.runtime.durable.running import FunctionSession
 from stepwell.runtime.durable.sessions import Sessions
 from stepwell.runtime.durable.warm import Warm, _life
 from stepwell.runtime.log.door import Door
+from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.waits.sending import Sending
 
 _go_on, _put = Session.go_on, Door.put
 _update_again, _awaited = Session._update_again, FunctionSession._awaited
-_handle = Updates.handle
+_is_handled = Updates._is_handled
 _after = tasks.after
 _new_records = Sessions._new_records
 
@@ -74,11 +75,11 @@ def validator_not_asked() -> Iterator[None]:
 def refusal_forgotten() -> Iterator[None]:
     """Who finds an update refused tells nobody."""
 
-    async def refused(self: Updates, update: Any) -> None:
+    async def refused(self: Updates, at: Standing, update: Any) -> bool:
         self_ = _Parted(self, replace(self._ports, mailbox=_With(self._ports.mailbox, put_event=_dropped)))
-        await _handle(self_, update)  # type: ignore[arg-type]  # as far as it is asked
+        return await _is_handled(self_, at, update)  # type: ignore[arg-type]  # as far as it is asked
 
-    with mock.patch.object(Updates, "handle", refused):
+    with mock.patch.object(Updates, "_is_handled", refused):
         yield
 
 
