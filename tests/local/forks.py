@@ -43,6 +43,7 @@ lines.close()
 asking.close()
 out, errors, ends = passed
 signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # these tests may run below nohup
 if server := os.fork():
     os.close(out)  # whose reader learns so that the server has ended
     os.write(ends, b"%d\\n" % server)
