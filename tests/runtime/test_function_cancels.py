@@ -223,7 +223,7 @@ def test_a_late_event_does_not_come_to_what_it_awaited(kit: Stepwell) -> None:
     assert released(run) == 1
 
 
-def test_an_event_goes_on_with_the_clean_up_though_who_brought_it_died_and_a_deadline_came_before_its_redelivery(
+def test_an_event_goes_on_with_the_clean_up_though_its_bringer_died_and_a_deadline_came_first(
     kit: Stepwell,
 ) -> None:
     """The deadline leaves what follows from that event to its message. The waiter is how that finds the run again."""

@@ -12,15 +12,14 @@ from stepwell.engine import decide, effects, pushing, receiving, settle
 from stepwell.engine.actions import Action, AskPermit, Drop, Pace
 from stepwell.engine.copying import changed
 from stepwell.engine.decide import due_ms
-from stepwell.engine.durable import tasks
 from stepwell.engine.effect_kinds import ShowStatus
 from stepwell.engine.forks.lines import next_in_line
 from stepwell.engine.forks.marks import is_in_lines, is_one_set, place_of_branches
 from stepwell.engine.inputs import TimerFired
 from stepwell.engine.pushing import pushes
-from stepwell.engine.records import End, Kind, Place, Record
+from stepwell.engine.records import End, Kind, Record
 from stepwell.engine.retry import Policy
-from stepwell.engine.token import Begun, Permit, Token
+from stepwell.engine.token import Permit, Token
 from stepwell.engine.waits import run_of
 from stepwell.runtime.durable import warm
 from stepwell.runtime.forks import forking, showing
@@ -29,13 +28,11 @@ from stepwell.runtime.forks.lines import join_name
 from stepwell.runtime.forks.showing import Showing
 from stepwell.runtime.log import door, token_reader
 from stepwell.runtime.log.door import Answer, Budget, FoundInput
-from stepwell.runtime.log.messages import Wake
 from stepwell.runtime.log.standing import ForkedParent, Standing
 from stepwell.runtime.loop import coordinator, worker
 from stepwell.runtime.loop.advance import Advance, can_move
 from stepwell.runtime.loop.worker import Worker, _Turn
 from stepwell.runtime.ports import Event, Joined, Waiter
-from stepwell.runtime.starts import starting
 from stepwell.runtime.waits import mailbox, paces, throttling
 from stepwell.runtime.waits.mailbox import Mailbox
 from stepwell.runtime.waits.paces import Paces
@@ -330,29 +327,6 @@ def ready_by_a_copy() -> Iterator[None]:
 
 
 @contextmanager
-def forgotten_once_cancelled() -> Iterator[None]:
-    """Who began what another has cancelled, and died before it showed that its tasks work, does not show that."""
-
-    def but(begun: Begun, slot: int, cancelled: tuple[Place, ...]) -> Begun:
-        return replace(begun, open=tuple(index for index in begun.open if (slot, index) not in cancelled))
-
-    with mock.patch.object(tasks, "_but", but):
-        yield
-
-
-class _AnySlot(int):
-    """Equals each slot."""
-
-    def __eq__(self, other: object) -> bool:
-        return True
-
-    def __ne__(self, other: object) -> bool:
-        return False
-
-    __hash__ = int.__hash__
-
-
-@contextmanager
 def looks_once() -> Iterator[None]:
     """A timer that has lost its slot to an event does not look whether another part of its wait takes that, too."""
 
@@ -360,20 +334,9 @@ def looks_once() -> Iterator[None]:
         moved = await self._put_found(at, await self._performer.mailbox.pending(at), by, budget)
         if moved is not None and can_move(moved.token):
             return Answer(moved, Drop(), is_mine=True)
-        return await self._door.put(moved or at, replace(given, looked=_AnySlot()), by, budget)
+        return await self._door.put(moved or at, replace(given, looked=mock.ANY), by, budget)
 
     with mock.patch.object(Advance, "look", look):
-        yield
-
-
-@contextmanager
-def copies_go_on() -> Iterator[None]:
-    """A start's own message does not yield: its copies go on beside it."""
-
-    def wake(run_id: str, slot: int, *, pool: str, yields: bool) -> Wake:
-        return Wake(run_id, slot, pool=pool)
-
-    with mock.patch.object(starting, "Wake", wake):
         yield
 
 

@@ -17,17 +17,20 @@ from stepwell.engine.actions import Action, Rest
 from stepwell.engine.durable import tasks
 from stepwell.engine.effect_kinds import Register
 from stepwell.engine.names import Moment
-from stepwell.engine.records import Kind, Record
-from stepwell.engine.token import Token
+from stepwell.engine.records import Kind, Place, Record
+from stepwell.engine.token import Begun, Token
+from stepwell.runtime import dispatch
+from stepwell.runtime.calls import updates
 from stepwell.runtime.calls.callbacks import Callbacks
 from stepwell.runtime.forks.showing import Showing
 from stepwell.runtime.log.door import Answer
-from stepwell.runtime.log.messages import to_json
+from stepwell.runtime.log.messages import Wake, to_json
 from stepwell.runtime.log.standing import ForkedParent, Lease, Standing
 from stepwell.runtime.loop import coordinator
 from stepwell.runtime.loop.coordinator import Coordinator
 from stepwell.runtime.loop.worker import Worker, _Turn
 from stepwell.runtime.ports import Joined, Lane
+from stepwell.runtime.starts import starting
 from stepwell.runtime.waits.claimants import Runs
 from stepwell.runtime.waits.lines import Lines
 from stepwell.runtime.waits.throttling import Throttling
@@ -215,4 +218,47 @@ def taken_from_another() -> Iterator[None]:
         return await self._logbook.load(at.run_id, at.token.id, turn.known)
 
     with mock.patch.object(Worker, "_after", after):
+        yield
+
+
+@contextmanager
+def forgotten_once_cancelled() -> Iterator[None]:
+    """Who began what another has cancelled, and died before it showed that its tasks work, does not show that."""
+
+    def but(begun: Begun, slot: int, cancelled: tuple[Place, ...]) -> Begun:
+        return replace(begun, open=tuple(index for index in begun.open if (slot, index) not in cancelled))
+
+    with mock.patch.object(tasks, "_but", but):
+        yield
+
+
+@contextmanager
+def copies_go_on() -> Iterator[None]:
+    """A start's own message does not yield: its copies go on beside it."""
+
+    def wake(run_id: str, slot: int, *, pool: str, yields: bool) -> Wake:
+        return Wake(run_id, slot, pool=pool)
+
+    with mock.patch.object(starting, "Wake", wake):
+        yield
+
+
+@contextmanager
+def left_as_it_came() -> Iterator[None]:
+    """A message that old code leaves to newer yields, although newer code may have taken the run up and died."""
+    with mock.patch.object(dispatch, "_own", dict):
+        yield
+
+
+@contextmanager
+def tried_once() -> Iterator[None]:
+    """An update that loses its slot to another comes again a second later, with all that lost theirs."""
+    with mock.patch.object(updates, "_RACES", 1):
+        yield
+
+
+@contextmanager
+def settled_for_another() -> Iterator[None]:
+    """A deadline performs the effects of whatever record a run had last, and wakes nobody."""
+    with mock.patch.object(coordinator, "CleanUp", object):
         yield

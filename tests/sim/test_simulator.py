@@ -60,7 +60,8 @@ from tests.sim.schedule import (
     program_of,
     run_schedule,
 )
-from tests.sim.seed_mutants import OF_COPIES, OF_SEEDS, SLOW, copies_go_on
+from tests.sim.seed_mutants import OF_COPIES, OF_SEEDS, SLOW
+from tests.sim.suite_mutants import copies_go_on
 
 # A worker that dies leaves the coroutines of branches behind that nobody will await, here as in production.
 pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")

@@ -11,25 +11,28 @@ import pytest
 
 from stepwell.aws.store.store import DynamoStore
 from stepwell.engine.effect_kinds import Close
+from stepwell.testing.kit import Stepwell
 from tests.api import test_callbacks
 from tests.aws import test_faults
 from tests.contract.emulated import Cloud, table_of
-from tests.durable import test_pauses
+from tests.durable import test_pauses, test_update_races
 from tests.durable.conftest import Flows
 from tests.engine import test_effects, test_lives, test_overtaken
 from tests.runtime import (
     test_batches,
+    test_children,
     test_end_kills,
+    test_function_cancels,
     test_lost_workers,
     test_parts,
     test_permits,
     test_showing,
+    test_sweeper,
     test_throttle_kills,
     test_worker,
 )
 from tests.sim import suite_mutants
 from tests.sim.pause_mutants import rests_before_it_opens
-from tests.sim.seed_mutants import forgotten_once_cancelled
 
 
 def _takes_no_other_record() -> None:
@@ -54,6 +57,21 @@ def _begins_after_a_pause() -> None:
     with TemporaryDirectory() as folder:
         test_pauses.test_an_operation_begins_though_its_worker_died_before_a_pause_and_others_wrote_during_it(
             Flows(Path(folder))
+        )
+
+
+def _goes_on_with_the_clean_up() -> None:
+    with TemporaryDirectory() as folder:
+        Path(folder, "hotel.py").write_text(test_function_cancels.MODULE)
+        test_function_cancels.test_an_event_goes_on_with_the_clean_up_though_its_bringer_died_and_a_deadline_came_first(
+            Stepwell(folder)
+        )
+
+
+def _takes_the_next_slot() -> None:
+    with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patched:
+        test_update_races.test_an_update_that_loses_its_slot_to_another_takes_the_next_one_at_once(
+            Flows(Path(folder)), patched
         )
 
 
@@ -99,8 +117,22 @@ def _begins_after_a_pause() -> None:
         ),
         (suite_mutants.left_to_the_dead, _ends_an_earlier_life),
         (rests_before_it_opens, _begins_after_a_pause),
+        (suite_mutants.tried_once, _takes_the_next_slot),
+        (suite_mutants.settled_for_another, _goes_on_with_the_clean_up),
         (
-            forgotten_once_cancelled,
+            suite_mutants.copies_go_on,
+            test_worker.test_the_second_message_of_a_start_that_was_repeated_leaves_the_run_to_the_first,
+        ),
+        (
+            suite_mutants.copies_go_on,
+            test_children.test_a_detached_childs_first_step_is_done_once_however_long_it_takes,
+        ),
+        (
+            suite_mutants.left_as_it_came,
+            test_sweeper.test_a_spare_message_that_old_code_leaves_to_newer_is_the_runs_own,
+        ),
+        (
+            suite_mutants.forgotten_once_cancelled,
             test_overtaken.test_who_began_what_others_cancelled_shows_the_run_all_the_same,
         ),
         (

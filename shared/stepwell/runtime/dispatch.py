@@ -72,7 +72,7 @@ async def dispatch_work(parts: Assembly, body: Mapping[str, Json], budget: Budge
 
 
 async def _leave(parts: Assembly, lane: Lane, body: Mapping[str, Json], newer: NewerFormat) -> None:
-    """Sends a message that needs newer code again, with the fields that only that knows, as often as needed.
+    """Sends a message that needs newer code again, also the fields that only newer code knows, as often as needed.
 
     No try of it is counted: it is a new message for its queue, and never a dead letter.
     """

@@ -54,7 +54,7 @@ class Loop(_Abstract):  # type: ignore[misc]  # its methods take any arguments o
         self._timers: list[tuple[float, int, events.TimerHandle]] = []
         self.numbers, self._names = count(), count(1)
         self._of_left = count(-2, -1)  # numbers for tasks that close generators, apart from the others
-        self._now_ms, self.slot = 0, 0
+        self._now_ms, self._slot = 0, 0
         self.since: int | None = None  # the slot as well, but -1 before the first record
         self._conditions: list[tuple[Callable[[], object], asyncio.Future[None]]] = []  # conditions that tasks wait for
         self._ending: list[Task] | None = None  # tasks still open when the function ended
@@ -91,7 +91,7 @@ class Loop(_Abstract):  # type: ignore[misc]  # its methods take any arguments o
 
     def run(self, now_ms: int, slot: int) -> None:
         """Runs callbacks as asyncio does: those that were ready first, and in each round the timers that are due."""
-        self._now_ms, self.slot = now_ms, slot
+        self._now_ms, self._slot = now_ms, slot
         self.since = -1 if self.since is None else slot
         with nullcontext() if events._get_running_loop() is self else self.running():
             self._rounds()
@@ -323,16 +323,16 @@ class Loop(_Abstract):  # type: ignore[misc]  # its methods take any arguments o
     @contextmanager
     def made_since(self, slot: int) -> Iterator[None]:
         """Names the tasks that are made in it as made in this earlier slot: what came since is not why they are."""
-        now, self.slot = self.slot, slot
+        now, self._slot = self._slot, slot
         try:
             yield
         finally:
-            self.slot = now
+            self._slot = now
 
     def _next_by(self) -> str:
         maker: Any = asyncio.current_task(self)
         is_steady = maker is not None and self.numbers is not self._of_left
-        return maker.next_by(self.slot) if is_steady else UNKNOWN
+        return maker.next_by(self._slot) if is_steady else UNKNOWN
 
     def get_task_factory(self) -> None:
         return None

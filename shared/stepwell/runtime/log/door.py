@@ -50,7 +50,7 @@ class Budget(Protocol):
 class Unlimited:
     """The budget of work that nobody stops or takes over. `deliveries`: of its message, this one counted."""
 
-    _deliveries = 1
+    _deliveries = 1  # of a subclass that does not say
 
     def __init__(self, deliveries: int = 1) -> None:
         self._deliveries = deliveries
