@@ -233,7 +233,7 @@ LINE = {"sku_id": "A", "count": 1}
          ["lines[1].count is null, where basket takes a whole number"]),
         ("basket", {"lines": [], "paid": "perhaps", "due": [], "to": "sea"}, [
             "paid is a text, where basket takes a boolean",
-            "due is a list, where basket takes a text or null",
+            "due is a list, where basket takes a date and time or null",
             "to is a text, where basket takes one of 'home', 'shop'"]),
         ("sole", {"x": {}}, ["x is an object, where sole takes a whole number"]),
         ("sole", [1], ["x is a list, where sole takes a whole number"]),

@@ -12,7 +12,8 @@ from collections.abc import Iterator, Mapping
 from stepwell.definition.graph import Json
 
 _FLAGS = frozenset({"0", "1", "true", "false", "t", "f", "yes", "no", "y", "n", "on", "off"})  # texts for a boolean
-_OF_NUMBERS = frozenset({"date-time", "date", "time", "duration"})  # texts that a number stands for, too
+# Texts that a number stands for, too, by their formats.
+_OF_NUMBERS = {"date-time": "a date and time", "date": "a date", "time": "a time of day", "duration": "a duration"}
 _DEPTH, _ITEMS = 20, 20  # nested values, and items of a list, that are looked at
 
 _Definitions = Mapping[str, Json]
@@ -116,6 +117,8 @@ def _taken(schema: Mapping[str, Json], known: _Definitions) -> str:
         return " or ".join(dict.fromkeys(_taken(_meant(one, known), known) for one in schema["anyOf"]))
     if "enum" in schema:
         return "one of " + ", ".join(map(repr, schema["enum"]))
+    if schema.get("format") in _OF_NUMBERS:
+        return _OF_NUMBERS[schema["format"]]
     kinds = {"string": "a text", "integer": "a whole number", "number": "a number", "boolean": "a boolean",
              "null": "null", "array": "a list", "object": "an object"}  # fmt: skip
     return kinds[schema["type"]]
