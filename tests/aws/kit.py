@@ -32,7 +32,7 @@ class AwsWorld(World):
         self.steps = options.pop("steps", self.steps)
         self.cloud, self.table, self.blobs = cloud, table, blobs
         self.meter = Meter(cloud.connect("dynamodb"), item_of)
-        metered = Table(table.name, lambda: self.meter, blobs, retry=NO_WAIT)
+        metered = Table(table.name, lambda: self.meter, blobs, retry=NO_WAIT, now_ms=queue.clock.now_ms)
         self.clock, self.queue = queue.clock, queue
         self.sent = queue.cloud.calls
         self.stored: list[str] = []  # requests to S3

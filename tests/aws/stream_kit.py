@@ -59,7 +59,10 @@ class Streamed:
 
     def records(self) -> list[dict[str, Any]]:
         """What the stream has had since `take` was last called."""
-        return list(dynamodb.stream_live_records(self.world.table.name))[self._taken :]
+        return self.all_records()[self._taken :]
+
+    def all_records(self) -> list[dict[str, Any]]:
+        return list(dynamodb.stream_live_records(self.world.table.name))
 
     def take(self, records: Sequence[Mapping[str, Any]] | None = None, size: int = 100) -> list[Taken]:
         """Takes these records, or all that came since the last time, in batches; each as Lambda would hand it over."""

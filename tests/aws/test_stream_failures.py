@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from stepwell.definition.graph import Json
+from stepwell.engine.records import Status
 from stepwell.errors import PortError
-from stepwell.limits import CLAIM_CHECK_BYTES, HOUR_MS, ITEM_BYTES
+from stepwell.limits import CLAIM_CHECK_BYTES, DAY_MS, HOUR_MS, ITEM_BYTES, MINUTE_MS
 from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.stores.blobs import of_run
 from tests.aws.stream_kit import Streamed, run_of, sort_of, streamed
@@ -123,16 +124,12 @@ def test_what_is_neither_a_header_nor_a_record_is_nothing_to_tell() -> None:
 
 def removed(at: Streamed, run_id: str, by: str | None) -> dict[str, Any]:
     """The header's deletion, as the stream has it."""
-    (created,) = [
-        one
-        for one in at.records()
-        if one["eventName"] == "INSERT"
-        and one["dynamodb"]["Keys"] == {"pk": {"S": f"RUN#{run_id}"}, "sk": {"S": "RUN"}}
-    ]
-    change = {name: value for name, value in created["dynamodb"].items() if name != "NewImage"}
-    change["OldImage"] = created["dynamodb"]["NewImage"]
+    key = {"pk": {"S": f"RUN#{run_id}"}, "sk": {"S": "RUN"}}
+    last = [one for one in at.all_records() if one["dynamodb"]["Keys"] == key][-1]
+    change = {name: value for name, value in last["dynamodb"].items() if name != "NewImage"}
+    change["OldImage"] = last["dynamodb"]["NewImage"]
     identity = {"userIdentity": {"type": "Service", "principalId": by}} if by else {}
-    return {**created, "eventName": "REMOVE", "dynamodb": change, **identity}
+    return {**last, "eventName": "REMOVE", "dynamodb": change, **identity}
 
 
 def expire(at: Streamed, run_id: str) -> None:
@@ -292,11 +289,76 @@ def test_a_header_that_a_person_deleted_erases_nothing() -> None:
         assert len(run_now(at.world.store.read_log(run_id, "0"))) == 2
 
 
-def test_a_run_of_the_same_id_that_began_since_is_not_erased() -> None:
-    with streamed(CHAIN) as at:
-        run_id = chained(at)
-        at.take([removed(at, run_id, "dynamodb.amazonaws.com")])  # its header is there: it is a new one
-        assert at.world.header(run_id).run_id == run_id
+ONCE = """
+workflow: flow
+timeline: [{name: a, run: python:m.a, input: {given: "{{ input.text }}"}}]
+"""
+
+
+def outlived(at: Streamed, given: Json = None) -> tuple[str, dict[str, Any]]:
+    """A run that has expired, and its end as the stream tells it. Its id is free, and its log is there."""
+    run_id = at.world.start(key="once", given=given)
+    at.world.deliver()
+    at.take()
+    gone = removed(at, run_id, "dynamodb.amazonaws.com")
+    expire(at, run_id)
+    at.world.pass_time(31 * DAY_MS)
+    return run_id, gone
+
+
+def start_again(at: Streamed, run_id: str, given: Json) -> None:
+    assert at.world.start(key="once", given=given) == run_id
+    at.world.deliver()
+
+
+def sweep(at: Streamed) -> None:
+    at.world.pass_time(HOUR_MS)
+    run_now(at.world.sweeper.sweep(5 * MINUTE_MS))
+    at.world.deliver()
+
+
+@pytest.mark.parametrize("size", [1, 100])
+def test_a_run_that_takes_the_id_of_an_expired_one_before_that_is_erased_waits_and_then_runs(size: int) -> None:
+    with streamed(ONCE) as at:
+        run_id, gone = outlived(at, {"text": "old"})
+        start_again(at, run_id, {"text": "new"})
+        assert (at.world.header(run_id).status, at.world.header(run_id).input) == (Status.PENDING, {"text": "new"})
+        at.take([gone, *at.records()], size)
+        sweep(at)
+        assert at.world.header(run_id).status is Status.COMPLETED
+        assert [call.input["given"] for call in at.world.steps.calls] == ["old", "new"]
+
+
+def test_a_run_that_takes_the_id_of_an_expired_one_while_that_is_erased_loses_nothing() -> None:
+    with streamed(ONCE) as at:
+        run_id, gone = outlived(at, {"text": LARGE})
+        store: Any = at.world.store.inner
+        erase = store.erase
+
+        def late(*given: Any) -> Any:
+            erased = erase(*given)
+            start_again(at, run_id, {"text": LARGE + "new"})
+            return erased
+
+        store.erase = late
+        at.take([gone])
+        header = at.world.header(run_id)
+        assert (header.status, header.input) == (Status.COMPLETED, {"text": LARGE + "new"})
+        assert len(run_now(at.world.store.read_log(run_id, "0"))) == 1
+        store.erase = erase
+        at.take([gone])  # the stream may tell it again
+        assert len(run_now(at.world.store.read_log(run_id, "0"))) == 1
+
+
+def test_the_blobs_of_the_next_run_of_an_id_are_kept() -> None:
+    with streamed(ONCE) as at:
+        run_id, gone = outlived(at, {"text": LARGE})
+        old = {*blobs(at, of_run(run_id))}
+        start_again(at, run_id, {"text": LARGE + "new"})
+        at.take([gone])
+        new = {*blobs(at, of_run(run_id))}
+        assert (len(new), old & new) == (1, set())
+        assert at.world.header(run_id).input == {"text": LARGE + "new"}
 
 
 def test_a_run_that_is_gone_when_its_records_come_is_not_told() -> None:

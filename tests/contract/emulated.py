@@ -39,6 +39,7 @@ from stepwell.aws.store.table import SHAPE, Table
 from stepwell.aws.thin.opening import Thin
 from stepwell.aws.thin.signer import Key
 from stepwell.aws.thin.wire import Place, Reply
+from stepwell.engine.names import iso
 from stepwell.memory.blobs import MemoryBlobs
 from stepwell.memory.clocks import VirtualClock
 from stepwell.memory.inbox import ALL_LANES, Delivery
@@ -350,6 +351,7 @@ def aws_queue(_: Any = None, now_ms: int = 1_700_000_000_000, client: str = "") 
     real = {module: module.time for module in (eventbridge, scheduler, sqs)}
     for module, clocked in real.items():
         module.time = _Time(clocked, clock)
+    s3_now, s3.now_iso = s3.now_iso, lambda: iso(clock.now_ms())
     try:
         made = cloud.connect("sqs")
         urls = {lane: made.create_queue(QueueName=f"{lane}-{next(_NUMBERS)}")["QueueUrl"] for lane in Lane}
@@ -357,5 +359,6 @@ def aws_queue(_: Any = None, now_ms: int = 1_700_000_000_000, client: str = "") 
     finally:
         scheduler.reset()
         sqs.reset()
+        s3.now_iso = s3_now
         for module, clocked in real.items():
             module.time = clocked

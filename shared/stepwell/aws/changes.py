@@ -7,7 +7,8 @@ from typing import Any, TypeAlias
 
 from stepwell.aws.protocols import Item
 from stepwell.aws.store import keys
-from stepwell.aws.store.items import HELD, header_of
+from stepwell.aws.store.items import EXPIRES, HELD, NEXT_RUN_MS, header_of
+from stepwell.limits import SECOND_MS
 from stepwell.runtime.ports.headers import Header
 from stepwell.values import dataclass
 
@@ -37,9 +38,13 @@ class Appended:
 
 @dataclass(frozen=True, slots=True)
 class Expired:
-    """A run's retention is over, and its header was deleted. `has_blob`: the header referred to a blob."""
+    """A run's retention is over, and its header was deleted. `has_blob`: the header referred to a blob.
+
+    What was written before `before_ms` is this run's. Another run may have had its id since the header was deleted.
+    """
 
     run_id: str
+    before_ms: int
     has_blob: bool = False
 
 
@@ -65,7 +70,7 @@ def change_of(record: Mapping[str, Any]) -> Change | None:
         if kind != "REMOVE":
             return _header_changed(_run_of(partition), change)
         by = (record.get("userIdentity") or {}).get("principalId")
-        return Expired(_run_of(partition), "input_blob" in change.get("OldImage", {})) if by == TTL else None
+        return _expired(_run_of(partition), change["OldImage"]) if by == TTL else None
     if kind == "INSERT" and sort.startswith(_LOGS) and "mark" not in change["NewImage"]:
         _, token, slot = sort.split("#")
         return Appended(_run_of(partition), keys.unpart(token), int(slot), change["NewImage"])
@@ -85,6 +90,11 @@ def sequence_of(record: Mapping[str, Any]) -> str:
 def _header_changed(run_id: str, change: Mapping[str, Any]) -> HeaderChanged:
     old, new = change.get("OldImage"), change["NewImage"]
     return HeaderChanged(run_id, _header(old) if old and HELD not in old else None, _header(new), "input" in new)
+
+
+def _expired(run_id: str, old: Item) -> Expired:
+    expired_ms = int(old[EXPIRES]["N"]) * SECOND_MS
+    return Expired(run_id, expired_ms - NEXT_RUN_MS, "input_blob" in old)
 
 
 def _header(item: Item) -> Header:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from stepwell.aws.calls import Retry
 from stepwell.aws.failures import code_of
 from stepwell.aws.protocols import S3Client
 from stepwell.errors import PortError
-from stepwell.limits import LINK_SECONDS
+from stepwell.limits import LINK_SECONDS, SECOND_MS
 from stepwell.runtime.ports import BROKEN_BLOB
 from stepwell.runtime.stores.blobs import check_blob, checked_owner, place_of, reference_of
 
@@ -42,27 +42,30 @@ class S3Blobs:
         place = {"Bucket": self._bucket, "Key": self._key(reference)}
         return self._client().generate_presigned_url("get_object", Params=place, ExpiresIn=LINK_SECONDS)
 
-    async def drop(self, owner: str) -> None:
-        """Lists and deletes a thousand blobs with each two requests; deletes are free."""
-        prefix = f"{_PREFIX}{checked_owner(owner)}/"
-        while self._drop_page(prefix):
-            pass
+    async def drop(self, owner: str, before_ms: int | None = None) -> None:
+        """Lists and deletes a thousand blobs with each two requests; deletes are free.
+
+        `before_ms`: only those that were last put before.
+        """
+        asked = {"Bucket": self._bucket, "Prefix": f"{_PREFIX}{checked_owner(owner)}/"}
+        while last := self._drop_page(asked, before_ms):
+            asked["StartAfter"] = last
 
     async def remove(self, reference: str) -> None:
         key = self._key(reference)
         self._retry.call("DeleteObject", lambda: self._client().delete_object(Bucket=self._bucket, Key=key))
 
-    def _drop_page(self, prefix: str) -> bool:
-        """Deletes one page of blobs. Returns True if there are more."""
-        place = {"Bucket": self._bucket}
-        page = self._retry.call("ListObjectsV2", lambda: self._client().list_objects_v2(**place, Prefix=prefix))
-        found = [{"Key": one["Key"]} for one in page.get("Contents", ())]
-        if found:
-            wanted = {"Objects": found, "Quiet": True}
-            answer = self._retry.call("DeleteObjects", lambda: self._client().delete_objects(**place, Delete=wanted))
+    def _drop_page(self, asked: Mapping[str, str], before_ms: int | None) -> str:
+        """Deletes one page of blobs. Returns the last key of it if there are more."""
+        page = self._retry.call("ListObjectsV2", lambda: self._client().list_objects_v2(**asked))
+        found = page.get("Contents", ())
+        old = [{"Key": one["Key"]} for one in found if before_ms is None or _put_ms(one) < before_ms]
+        if old:
+            wanted = {"Bucket": self._bucket, "Delete": {"Objects": old, "Quiet": True}}
+            answer = self._retry.call("DeleteObjects", lambda: self._client().delete_objects(**wanted))
             if failed := answer.get("Errors"):
                 raise PortError(f"DeleteObjects: {failed[0].get('Key')}: {failed[0].get('Message')}")
-        return bool(page.get("IsTruncated"))
+        return str(found[-1]["Key"]) if page.get("IsTruncated") else ""
 
     def _read(self, key: str) -> bytes:
         """Reads the whole body within the call, so that a broken connection fails the call."""
@@ -80,3 +83,8 @@ class S3Blobs:
 
     def _key(self, reference: str) -> str:
         return f"{_PREFIX}{place_of(reference)}"
+
+
+def _put_ms(listed: Mapping[str, Any]) -> float:
+    last: float = listed["LastModified"].timestamp()
+    return last * SECOND_MS

@@ -11,12 +11,13 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 from stepwell.aws.bus import Bus, batches
 from stepwell.aws.changes import Appended, Change, Deleted, Expired, HeaderChanged, change_of, place_of
 from stepwell.aws.live import Feed, open_feed
 from stepwell.aws.notifications import NotificationQueue, Outgoing, tens
+from stepwell.aws.s3_blobs import S3Blobs
 from stepwell.aws.s3_snapshots import S3Snapshots
 from stepwell.aws.store.store import DynamoStore
 from stepwell.aws.wiring import Deployed
@@ -43,7 +44,8 @@ class Taken:
     done: int
     placed: list[tuple[int, Notice]] = field(default_factory=list)  # with the position of each notice's change
     broken: set[int] = field(default_factory=set)
-    left: dict[str, tuple[int, HeaderChanged | Expired | Deleted]] = field(default_factory=dict)  # the last of each run
+    left: dict[str, tuple[int, HeaderChanged | Deleted]] = field(default_factory=dict)  # the last of each run
+    expired: list[tuple[int, Expired]] = field(default_factory=list)  # another run may have the id of each
 
     def has_deleted(self, run_id: str) -> bool:
         """Tells whether the batch has deleted the run, so that what follows is a late worker's."""
@@ -60,13 +62,19 @@ class Taken:
         return sum(position < self.done for position in self.broken)
 
 
+class RunBlobs(Blobs, Protocol):
+    """Blobs of which the old ones of an owner can be deleted."""
+
+    async def drop(self, owner: str, before_ms: int | None = None) -> None: ...
+
+
 class Stream:
     """Processes batches in order, one at a time."""
 
     def __init__(
         self,
         store: DynamoStore,
-        blobs: Blobs,
+        blobs: RunBlobs,
         teller: Teller,
         bus: Bus,
         snapshots: Snapshots,
@@ -112,7 +120,9 @@ class Stream:
         if isinstance(change, Appended) and taken.has_deleted(change.run_id):
             return
         taken.placed += [(position, notice) for notice in await self._notices(change)]
-        if isinstance(change, HeaderChanged | Expired | Deleted):
+        if isinstance(change, Expired):
+            taken.expired.append((position, change))
+        elif isinstance(change, HeaderChanged | Deleted):
             taken.left[change.run_id] = position, change
 
     async def _notices(self, change: Change | None) -> list[Notice]:
@@ -162,7 +172,8 @@ class Stream:
 
     async def _follow_all(self, taken: Taken, left_ms: Callable[[], int]) -> None:
         """Follows the last change of each run, the first one in any case, so that each invocation gets further."""
-        for number, (position, change) in enumerate(sorted(taken.left.values(), key=lambda one: one[0])):
+        left = sorted([*taken.left.values(), *taken.expired], key=lambda one: one[0])
+        for number, (position, change) in enumerate(left):
             what = f"the state of run {change.run_id}"
             if number and position < taken.done and left_ms() <= 0:
                 _logger.warning("taken up again from %s on: no time is left", what)
@@ -177,13 +188,20 @@ class Stream:
         self._teller.forget(change.run_id)
         if isinstance(change, Deleted):
             return  # the eraser has deleted what there was
-        if await self._store.get_run(change.run_id) is None:  # otherwise a new run has this id
-            count, has_blobs = self._store.erase(change.run_id, await forks_of(self._store, self._blobs, change.run_id))
-            if has_blobs or change.has_blob:  # last, because the records that name the forks may be blobs
-                await self._blobs.drop(of_run(change.run_id))
-            if has_blobs:
-                self._store.forget_blobs(change.run_id)
-            _logger.info("run %s has expired: %d items erased", change.run_id, count)
+        await self._erase(change)
+
+    async def _erase(self, gone: Expired) -> None:
+        """Erases what an expired run has left, and nothing of a run that has its id since.
+
+        TTL deletes the header ── the id is used again: that run waits ── erased ── the sweeper wakes that run
+        """
+        forks = await forks_of(self._store, self._blobs, gone.run_id)
+        count, has_blobs = self._store.erase(gone.run_id, forks, gone.before_ms)
+        if has_blobs or gone.has_blob:  # last, because the records that name the forks may be blobs
+            await self._blobs.drop(of_run(gone.run_id), gone.before_ms)
+        if has_blobs:
+            self._store.forget_blobs(gone.run_id)
+        _logger.info("run %s has expired: %d items erased", gone.run_id, count)
 
 
 def open_stream(deployed: Deployed, view: View, webhooks: Mapping[str, Json] | None = None) -> Stream:
@@ -198,7 +216,7 @@ def open_stream(deployed: Deployed, view: View, webhooks: Mapping[str, Json] | N
     teller.graph_of = parts.service.graph_of
     return Stream(
         deployed.store,
-        parts.ports.blobs,
+        S3Blobs(deployment.bucket, clients.s3),
         teller,
         Bus(deployment.bus, clients.events, events=deployment.events),
         Snapshots(parts.service, S3Snapshots(deployment.bucket, clients.s3), view),

@@ -10,8 +10,8 @@ from typing import Any
 from stepwell.aws.calls import CONDITION, Cancelled, Refused
 from stepwell.aws.protocols import Item
 from stepwell.aws.store import keys
-from stepwell.aws.store.items import EXPIRES, number, text
-from stepwell.aws.store.table import OnTable, numbers
+from stepwell.aws.store.items import EXPIRES, number, text, ttl
+from stepwell.aws.store.table import RECORDS_KEPT_MS, OnTable, numbers
 from stepwell.aws.store.user_writes import action_of, not_held, reason_of
 from stepwell.engine.durable.transact import Refusal
 from stepwell.engine.records import Topic
@@ -266,23 +266,28 @@ class Logs(OnTable):
                 found[place] = await self._table.unpack("body", item)
         return found
 
-    def erase(self, run_id: str, forks: Forks) -> tuple[int, bool]:
+    def erase(self, run_id: str, forks: Forks, before_ms: int | None = None) -> tuple[int, bool]:
         """Deletes an ended run's items after its header is gone: one write unit per kilobyte.
+
+        `before_ms`: only those that were written before, because another run may have the id by now.
 
         Returns their number, and whether any named a blob. If so, a mark stays until `forget_blobs`, so that the next
         call knows it too if this one is cut off.
         """
         key, has_blobs = keys.blobs_key(run_id), False
+        until = None if before_ms is None else ttl(before_ms + RECORDS_KEPT_MS)
 
         def kept(item: Item) -> bool:
             nonlocal has_blobs
+            if until is not None and not _is_before(until, item):
+                return True
             is_mark = item[keys.SORT] == key[keys.SORT]
             if not has_blobs and (is_mark or any(name in item for name in CLAIMS)):
                 self._table.put_new(key)
                 has_blobs = True
             return is_mark
 
-        count = sum(self._erase_fork(run_id, *fork, kept) for fork in forks)
+        count = sum(self._erase_fork(run_id, *fork, kept, until) for fork in forks)
         return count + self._erase(keys.run_partition(run_id), kept=kept), has_blobs
 
     def forget_blobs(self, run_id: str) -> None:
@@ -297,14 +302,28 @@ class Logs(OnTable):
     async def scrub(self) -> None:
         """DynamoDB has no files to clean; its backups and its stream are the account's own."""
 
-    def _erase_fork(self, run_id: str, fork: str, width: int, pages: int, kept: Callable[[Item], bool] = _none) -> int:
-        self._table.delete(keys.join_key(run_id, fork))
+    def _erase_fork(
+        self,
+        run_id: str,
+        fork: str,
+        width: int,
+        pages: int,
+        kept: Callable[[Item], bool] = _none,
+        until: Mapping[str, str] | None = None,
+    ) -> int:
+        join = keys.join_key(run_id, fork)
+        if until is None:
+            self._table.delete(join)
+        else:
+            self._table.delete_if(
+                join, f"attribute_not_exists({EXPIRES}) OR {EXPIRES} < :until", {":until": dict(until)}
+            )
         numbers = range(max(keys.partitions_of(width), pages))
         return sum(self._erase(keys.page_partition(run_id, fork, number), kept=kept) for number in numbers)
 
     def _erase(self, partition: str, kind: str = "", kept: Callable[[Item], bool] = _none) -> int:
         """Deletes the items but those that are `kept`. `kind`: the beginning of their sort keys; "" for all."""
-        attributes = (keys.PARTITION, keys.SORT, *CLAIMS)
+        attributes = (keys.PARTITION, keys.SORT, EXPIRES, *CLAIMS)
         names = {f"#{name}": name for name in attributes}
         condition = "pk = :pk AND begins_with(sk, :kind)" if kind else "pk = :pk"
         left = self._table.query(
@@ -315,6 +334,17 @@ class Logs(OnTable):
         )
         places = ({name: item[name] for name in (keys.PARTITION, keys.SORT)} for item in left if not kept(item))
         return self._table.delete_many(places)
+
+
+def _is_before(until: Mapping[str, str], item: Item) -> bool:
+    """Tells by its TTL whether an expired run has left this item.
+
+    Its header is gone. What notes events that were sent to a run has a TTL of another kind, which deletes it soon.
+    """
+    sort = item[keys.SORT]["S"]
+    if sort == "RUN" or sort.startswith(keys.SENT):
+        return False
+    return EXPIRES not in item or int(item[EXPIRES]["N"]) < int(until["N"])
 
 
 def _joined(item: Item) -> Joined:
