@@ -1,7 +1,6 @@
 """The worker handler: advances runs by the wakes of its pool's queue, as far as one invocation allows.
 
-Only workers have user code, so they also answer the API's queries. The event source sends one message for each
-invocation; several are handled one by one.
+Only workers have user code, so they also answer the API's queries. Several messages are handled one by one.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ from stepwell.aws.observing import ids_of
 from stepwell.aws.packed import package_root, read_packed
 from stepwell.aws.queries import answer, is_query
 from stepwell.aws.secrets import links_of
+from stepwell.aws.tries import Tries
 from stepwell.runtime.dispatch import dispatch_work
 from stepwell.runtime.executor import FunctionSteps
 from stepwell.runtime.loop.driving import run_apart
@@ -31,6 +31,7 @@ entry = open_worker(
     ),
 )
 leases = Leases(entry.deployment.work[entry.deployment.pool].url, entry.aws.clients.sqs)
+tries = Tries(entry.parts.ports.notes)
 
 
 @entry.observing.invocation
@@ -52,6 +53,7 @@ def _take(delivery: Delivery, context: Context, whole_ms: int) -> None:
         entry.observing.about(**ids_of(message)),
         entry.putting_off(Lane.WORK, delivery),
         leases.kept(delivery, context.get_remaining_time_in_millis) as lease,
+        tries.counted(delivery) as number,
     ):
         budget = TimeLeft(context, lease, deliveries=delivery.count, began_with_ms=whole_ms)
-        run_apart(dispatch_work(entry.parts, message, budget, delivery.count))
+        run_apart(dispatch_work(entry.parts, message, budget, number))

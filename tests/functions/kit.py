@@ -81,6 +81,7 @@ class Deployment:
 
     def __init__(self, package: Path, queue: AwsQueue, table: str, bucket: str, patch: pytest.MonkeyPatch) -> None:
         self.clock, self.cloud, self._package, self._patch = queue.clock, queue.cloud, package, patch
+        self.table = table
         self.sqs = self.cloud.connect("sqs")
         for service in ("dynamodb", "s3", "scheduler"):
             self.cloud.connect(service)

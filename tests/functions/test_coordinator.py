@@ -10,6 +10,7 @@ import pytest
 
 from stepwell.runtime import dispatch
 from stepwell.runtime.loop.driving import run_now
+from tests.contract.emulated import items_of
 from tests.functions.conftest import Deploy
 from tests.functions.kit import Deployment, Invocation
 
@@ -47,6 +48,12 @@ def is_noted(stack: Deployment, body: str) -> bool:
     """Whether a worker has left a note that it began the message's last delivery."""
     parts = stack.function("worker").entry.parts
     return run_now(parts.ports.notes.get_note(*dispatch._last_try(json.loads(body)))) is not None
+
+
+def notes_left(stack: Deployment) -> list[str]:
+    """The kinds of notes about deliveries that are still there."""
+    kinds = (item["pk"]["S"].removeprefix("NOTES#") for item in items_of(stack.table))
+    return [kind for kind in kinds if kind.startswith(("begun", "last_try"))]
 
 
 def test_a_long_sleep_ends_at_its_second(deployed: Deploy) -> None:
@@ -112,6 +119,22 @@ def test_a_wake_that_no_worker_has_seen_fails_nothing(deployed: Deploy) -> None:
     assert stack.run(run_id)["result"] == "done"
 
 
+@pytest.mark.parametrize(("throttled", "is_lost"), [(2, True), (3, True), (4, False)])
+def test_a_worker_that_dies_once_behind_throttled_deliveries_fails_nothing(
+    deployed: Deploy, throttled: int, is_lost: bool
+) -> None:
+    """Two that die one after the other do, however often the function was throttled before."""
+    stack = deployed("workflow: flow\ntimeline: [{name: b, run: python:m.b}]", STEPS)
+    run_id = stack.start()
+    for _ in range(throttled):
+        assert stack.messages("default")["Records"]
+        stack.pass_time(901)
+    assert kill(stack) == 5 - throttled
+    stack.deliver()
+    assert stack.run(run_id)["status"] == ("failed" if is_lost else "completed")
+    assert not notes_left(stack)
+
+
 def test_a_wake_whose_last_delivery_was_handled_leaves_no_note(deployed: Deploy) -> None:
     stack = deployed("workflow: flow\ntimeline: [{name: b, run: python:m.b}]", STEPS)
     run_id = stack.start()
@@ -121,6 +144,7 @@ def test_a_wake_whose_last_delivery_was_handled_leaves_no_note(deployed: Deploy)
     stack.deliver()
     assert stack.run(run_id)["result"] == "done"
     assert not is_noted(stack, body)
+    assert not notes_left(stack)
 
 
 def test_a_step_may_say_what_follows_when_its_worker_is_lost(deployed: Deploy) -> None:

@@ -328,10 +328,11 @@ def die(stack: Stack, pool: str) -> None:
     """Workers that die of a message, another that no worker has seen, and one that is nobody's."""
     run_id = stack.start({"key": "dead"}, f"order-{pool}")
     (wake,) = stack.messages(pool)["Records"]
-    wake["attributes"]["ApproximateReceiveCount"] = str(DELIVERIES)
     steps = stack.function("worker", pool).entry.parts.worker._steps
-    with mock.patch.object(steps, "run", side_effect=Died), suppress(Died):
-        stack.invoke(pool, {"Records": [wake]})
+    for delivery in (DELIVERIES - 1, DELIVERIES):
+        wake["attributes"]["ApproximateReceiveCount"] = str(delivery)
+        with mock.patch.object(steps, "run", side_effect=Died), suppress(Died):
+            stack.invoke(pool, {"Records": [wake]})
     stack.sqs.delete_message(QueueUrl=stack.urls[pool], ReceiptHandle=wake["receiptHandle"])
     unseen_id = stack.start({"key": "unseen"}, f"order-{pool}")
     (unseen,) = stack.messages(pool)["Records"]
