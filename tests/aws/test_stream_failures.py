@@ -9,14 +9,15 @@ from typing import Any
 
 import pytest
 
+from stepwell.aws.store.items import ttl
 from stepwell.definition.graph import Json
 from stepwell.engine.records import Status
 from stepwell.errors import PortError
-from stepwell.limits import CLAIM_CHECK_BYTES, DAY_MS, HOUR_MS, ITEM_BYTES, MINUTE_MS
+from stepwell.limits import CLAIM_CHECK_BYTES, DAY_MS, HOUR_MS, ITEM_BYTES, MINUTE_MS, YEAR_MS
 from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.stores.blobs import of_run
 from tests.aws.stream_kit import Streamed, run_of, sort_of, streamed
-from tests.contract.emulated import answer
+from tests.contract.emulated import answer, items_of
 
 CHAIN = "workflow: flow\ntimeline: [{name: a, run: python:m.a}, {name: b, run: python:m.b}]"
 EVENT = "workflow: flow\ntimeline: [{name: hold, wait: {for: event, name: paid, key: k}}]"
@@ -327,6 +328,44 @@ def test_a_run_that_takes_the_id_of_an_expired_one_before_that_is_erased_waits_a
         sweep(at)
         assert at.world.header(run_id).status is Status.COMPLETED
         assert [call.input["given"] for call in at.world.steps.calls] == ["old", "new"]
+
+
+def test_a_run_that_takes_the_id_of_an_expired_one_runs_though_the_stream_has_lost_the_end_of_that() -> None:
+    """The stream forgets after a day, as while its function cannot start."""
+    with streamed(ONCE) as at:
+        run_id, _ = outlived(at, {"text": "old"})
+        start_again(at, run_id, {"text": "new"})
+        sweep(at)
+        assert at.world.header(run_id).status is Status.PENDING
+        at.take()
+        sweep(at)
+        assert (at.world.header(run_id).status, at.world.steps.calls[-1].input) == (
+            Status.COMPLETED,
+            {"given": "new"},
+        )
+
+
+def test_a_run_of_release_0_1_whose_records_have_a_shorter_ttl_keeps_its_log() -> None:
+    with streamed(ONCE) as at:
+        run_id = at.world.start(create_only=True)
+        run_now(at.world.service.start_idle(run_id))
+        (record,) = [item for item in items_of(at.world.table.name) if item["sk"]["S"].startswith("LOG#")]
+        record["expires"] = ttl(at.world.clock.now_ms() + 2 * YEAR_MS)
+        at.world.clock.advance(HOUR_MS)
+        run_now(at.world.sweeper.sweep(5 * MINUTE_MS))
+        at.take()
+        assert len(run_now(at.world.store.read_log(run_id, "0"))) == 1
+
+
+def test_a_run_that_waits_long_for_a_worker_keeps_its_log() -> None:
+    with streamed(ONCE) as at:
+        run_id = at.world.start(given={"text": "new"})
+        at.world.clock.advance(HOUR_MS)
+        run_now(at.world.sweeper.sweep(5 * MINUTE_MS))
+        marked = at.records()
+        at.world.deliver()
+        assert at.take(marked)[0].done == len(marked)
+        assert len(run_now(at.world.store.read_log(run_id, "0"))) == 1
 
 
 def test_a_run_that_takes_the_id_of_an_expired_one_while_that_is_erased_loses_nothing() -> None:

@@ -19,9 +19,11 @@ from stepwell.aws.live import Feed, open_feed
 from stepwell.aws.notifications import NotificationQueue, Outgoing, tens
 from stepwell.aws.s3_blobs import S3Blobs
 from stepwell.aws.s3_snapshots import S3Snapshots
+from stepwell.aws.store.items import NEXT_RUN_MS
 from stepwell.aws.store.store import DynamoStore
 from stepwell.aws.wiring import Deployed
 from stepwell.definition.graph import Json
+from stepwell.engine.records import Status
 from stepwell.errors import EngineFault, NewerFormat, PortError, UserError
 from stepwell.runtime.calls.snapshots import Snapshots, View
 from stepwell.runtime.forks.forked import forks_of
@@ -183,6 +185,9 @@ class Stream:
 
     async def _follow(self, change: HeaderChanged | Expired | Deleted) -> None:
         if isinstance(change, HeaderChanged):
+            before_ms = change.after.created_ms - NEXT_RUN_MS
+            if _stands_still(change) and self._store.has_older(change.run_id, before_ms):
+                await self._erase(Expired(change.run_id, before_ms, has_blob=True))
             await self._snapshots.write_if_due(change.after)
             return
         self._teller.forget(change.run_id)
@@ -194,6 +199,8 @@ class Stream:
         """Erases what an expired run has left, and nothing of a run that has its id since.
 
         TTL deletes the header ── the id is used again: that run waits ── erased ── the sweeper wakes that run
+
+        If the stream has lost the header's deletion, the sweeper's own mark on the run that waits has it erased.
         """
         forks = await forks_of(self._store, self._blobs, gone.run_id)
         count, has_blobs = self._store.erase(gone.run_id, forks, gone.before_ms)
@@ -202,6 +209,12 @@ class Stream:
         if has_blobs:
             self._store.forget_blobs(gone.run_id)
         _logger.info("run %s has expired: %d items erased", gone.run_id, count)
+
+
+def _stands_still(change: HeaderChanged) -> bool:
+    """Tells whether the sweeper has met a run for the first time, and that has no record that it knows of."""
+    before, after = change.before, change.after
+    return before is not None and after.watched > before.watched and after.status in (Status.IDLE, Status.PENDING)
 
 
 def open_stream(deployed: Deployed, view: View, webhooks: Mapping[str, Json] | None = None) -> Stream:

@@ -14,9 +14,10 @@ from stepwell.aws.store.items import EXPIRES, number, text, ttl
 from stepwell.aws.store.table import RECORDS_KEPT_MS, OnTable, numbers
 from stepwell.aws.store.user_writes import action_of, not_held, reason_of
 from stepwell.engine.durable.transact import Refusal
-from stepwell.engine.records import Topic
+from stepwell.engine.records import ROOT, Topic
 from stepwell.engine.stored.formats import MARK
 from stepwell.errors import EngineFault, InvalidInput, PortError
+from stepwell.limits import SECOND_MS
 from stepwell.runtime.log.claims import claim_check, claim_of
 from stepwell.runtime.ports import Appended, EventRef, EventTaken, Forks, Joined, Loaded, Marked, Saved, Writes
 from stepwell.runtime.stores.blobs import of_run
@@ -289,6 +290,15 @@ class Logs(OnTable):
 
         count = sum(self._erase_fork(run_id, *fork, kept, until) for fork in forks)
         return count + self._erase(keys.run_partition(run_id), kept=kept), has_blobs
+
+    def has_older(self, run_id: str, before_ms: int) -> bool:
+        """Tells whether the run's log begins with a record from before then: that of an expired run of its id.
+
+        Records of release 0.1 have a shorter TTL, which does not say when they were written.
+        """
+        first = next(self._items(run_id, ROOT, -1, 1), {})
+        written_ms = int(first[EXPIRES]["N"]) * SECOND_MS - RECORDS_KEPT_MS if EXPIRES in first else 0
+        return 0 < written_ms < before_ms
 
     def forget_blobs(self, run_id: str) -> None:
         """Deletes the mark of `erase`: the run's blobs are deleted."""
