@@ -292,6 +292,9 @@ def test_the_token_is_in_nothing_that_is_kept(caplog: pytest.LogCaptureFixture) 
         ({"iam": {"userArn": "arn:aws:iam::1:user/ana"}}, False, 200),
         ({"jwt": {"claims": {"sub": "u-1"}}}, True, 403),
         ({"jwt": {"claims": {"sub": "u-1", "scope": "openid stepwell/links"}}}, True, 200),
+        ({"jwt": {"claims": {"sub": "u-1", "scp": "openid stepwell/links"}}}, True, 200),  # of Entra ID
+        ({"jwt": {"claims": {"sub": "u-1", "scp": "[openid stepwell/links]"}}}, True, 200),  # of Okta
+        ({"jwt": {"claims": {"sub": "u-1", "scp": "[stepwell/links2]"}}}, True, 403),
     ],
 )
 def test_a_link_is_shown_to_whom_it_gives_nothing_more(authorizer: Any, in_view: bool, status: int) -> None:

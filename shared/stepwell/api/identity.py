@@ -33,4 +33,13 @@ def identity_of(event: Mapping[str, Any]) -> Identity:
     claims = jwt.get("claims") or {}
     is_verified = str(claims.get("email_verified", True)).lower() == "true"
     name = (claims.get("email") if is_verified else "") or claims.get("sub") or ""
-    return Identity(str(name)[:KEY_CHARACTERS], "jwt", frozenset(str(claims.get("scope") or "").split()), account)
+    return Identity(str(name)[:KEY_CHARACTERS], "jwt", _scopes(claims), account)
+
+
+def _scopes(claims: Mapping[str, Any]) -> frozenset[str]:
+    """Returns the token's scopes: of `scope`, or of `scp`, which some issuers have in its place.
+
+    API Gateway writes a claim that is a list as `[a b]`.
+    """
+    text = str(claims.get("scope") or claims.get("scp") or "")
+    return frozenset(text.removeprefix("[").removesuffix("]").split())
