@@ -52,3 +52,12 @@ def test_two_engines_of_a_stack_count_and_ring_apart() -> None:
     rings = [one for one in resources(stack, "CloudWatch::Alarm") if one.get("MetricName") == "Overdue"]
     assert sorted(one["Dimensions"][0]["Value"] for one in rings) == ["Flows", "Flows-Second"]
     assert sorted(one["Name"] for one in resources(stack, "ApiGatewayV2::Api")) == ["Flows", "Flows-Second"]
+
+
+def test_a_stack_with_the_longest_name_names_its_apis_within_the_limit_of_api_gateway() -> None:
+    stack = cdk.Stack(cdk.App(), "Flows", stack_name="s" * 128)
+    for name in ("First", "Second"):
+        StepwellEngine(stack, name, EngineProps(folder=ROOT / ORDER, bundle=False, live=True))
+    names = [one["Name"] for one in resources(stack, "ApiGatewayV2::Api")]
+    assert [len(name) for name in names] == [128] * 4
+    assert sum(name.endswith("-live") for name in names) == 2

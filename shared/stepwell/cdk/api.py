@@ -72,7 +72,7 @@ class Api(Construct):
         self.http = gateway.HttpApi(
             self,
             "Http",
-            api_name=metrics.service_of(self),
+            api_name=metrics.api_name(self),
             create_default_stage=False,
             cors_preflight=_cors(props.cors_origins),
         )

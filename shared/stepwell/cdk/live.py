@@ -23,7 +23,7 @@ class Live(Construct):
     def __init__(self, scope: Construct, construct_id: str, props: EngineProps) -> None:
         super().__init__(scope, construct_id)
         self._is_local = props.platform == "local"
-        self.api = gateway.WebSocketApi(self, "Api", api_name=f"{metrics.service_of(self)}-live")
+        self.api = gateway.WebSocketApi(self, "Api", api_name=metrics.api_name(self, "-live"))
         self.stage = gateway.WebSocketStage(
             self,
             "Stage",

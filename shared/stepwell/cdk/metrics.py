@@ -13,6 +13,7 @@ NOTHING_WAKES = "NothingWakes"  # too
 RUNS_STARTED, RUNS_ENDED, RUNS_FAILED = "RunsStarted", "RunsEnded", "RunsFailed"
 PASSED_OVER = "PassedOver"  # by the stream
 _SERVICE = "stepwell:service"
+_API_NAME = 128  # characters
 PERIOD = cdk.Duration.minutes(5)
 
 
@@ -29,6 +30,11 @@ def service_of(scope: Construct) -> str:
     """The dimension that distinguishes engines of one account: the stack's name, and the id of all but its first."""
     name: str = scope.node.get_context(_SERVICE)
     return name
+
+
+def api_name(scope: Construct, end: str = "") -> str:
+    """Returns a name for an API of the engine, within API Gateway's limit: a stack's name alone may be that long."""
+    return f"{service_of(scope)[: _API_NAME - len(end)]}{end}"
 
 
 def own(scope: Construct, name: str, statistic: str) -> cloudwatch.Metric:
