@@ -137,3 +137,21 @@ def test_the_region_is_that_of_the_api_or_of_the_environment(
 def test_a_stack_without_alarms_is_named() -> None:
     with pytest.raises(NotFound, match="no alarms"):
         alarm_states.read_states(Pages(list_stack_resources={"StackResourceSummaries": []}), WATCH, NOTICES, "Shop")
+
+
+def test_all_alarms_of_a_stack_with_several_engines_are_asked_for() -> None:
+    """CloudWatch takes a hundred names at once."""
+    names = [f"Shop-{number}" for number in range(250)]
+    listed = [{"ResourceType": "AWS::CloudWatch::Alarm", "PhysicalResourceId": name} for name in names]
+
+    class Watch:
+        def get_paginator(self, _: str) -> Watch:
+            return self
+
+        def paginate(self, AlarmNames: list[str]) -> list[Any]:  # noqa: N803 - CloudWatch's name
+            assert len(AlarmNames) <= 100
+            return [{"MetricAlarms": [{"AlarmName": name, "StateValue": "OK"} for name in AlarmNames]}]
+
+    formation = Pages(list_stack_resources={"StackResourceSummaries": listed})
+    found, _ = alarm_states.read_states(formation, Watch(), NOTICES, "Shop")
+    assert {one.name for one in found} == {*names}

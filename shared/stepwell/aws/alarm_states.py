@@ -13,6 +13,7 @@ from stepwell.definition.graph import Json
 from stepwell.errors import NotFound
 from stepwell.values import dataclass
 
+_ASKED = 100  # names in one request: CloudWatch takes no more
 _KIND = "AWS::CloudWatch::Alarm"
 
 
@@ -55,7 +56,8 @@ def read_states(formation: Any, watch: Any, notices: Any, stack: str) -> tuple[l
     if not names:
         hint = "give its name, --stack NAME, and its region, --region NAME; or deploy with alarms"
         raise NotFound(f"the stack {stack} has no alarms", code="no_stack", hint=hint)
-    described = [one for page in watch.get_paginator("describe_alarms").paginate(AlarmNames=names[:100])
+    described = [one for begin in range(0, len(names), _ASKED)
+                 for page in watch.get_paginator("describe_alarms").paginate(AlarmNames=names[begin : begin + _ASKED])
                  for one in page["MetricAlarms"]]  # fmt: skip
     found = [_state(one) for one in described]
     topics = {topic for one in described for topic in one.get("AlarmActions", ())}
