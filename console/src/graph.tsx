@@ -129,12 +129,10 @@ function useScrolled(drawn: Placed, ran: RunGraph | null, zoom: number): { curre
   return box;
 }
 
-/** A step whose branches failed in part, as the join allows, is not what the run failed at. One that opened a fork has ended, though the run stands there. */
+/** A step whose branches failed in part, as the join allows, is not what the run failed at. */
 function shownState(ran: RunGraph | null, name: string): string {
   const isLeft = ran?.edges.some((edge) => edge.from === name && ran.taken[edge.id]); // a join in branches has no step of its own
   const state = ran?.states[name] ?? (isLeft ? "passed" : "");
-  const hasForked = ran?.steps[name]?.status === "completed" && ran.nodes.some((node) => node.name === name && node.forks_to);
-  if (hasForked && (state === "running" || state === "waiting")) return "completed";
   const counts = ran?.steps[name]?.branches;
   const goesOn = counts?.["completed"] && ran?.edges.some((edge) => edge.from === name && edge.to && edge.to !== name && ["passed", "completed", "compensated"].includes(shownState(ran, edge.to)));
   return state === "failed" && goesOn ? "completed" : state;

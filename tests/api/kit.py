@@ -169,9 +169,17 @@ class World:
 
     def drain(self) -> None:
         """Handles every message that is due."""
-        while (delivery := self.queue.receive(ALL_LANES, self.clock.now_ms(), 60_000)) is not None:
-            run_now(dispatch(self.parts, delivery.lane, delivery.message, Unlimited(delivery.deliveries)))
-            self.queue.delete(delivery)
+        while self.turn():
+            pass
+
+    def turn(self) -> bool:
+        """Handles one message, and returns whether one was due."""
+        delivery = self.queue.receive(ALL_LANES, self.clock.now_ms(), 60_000)
+        if delivery is None:
+            return False
+        run_now(dispatch(self.parts, delivery.lane, delivery.message, Unlimited(delivery.deliveries)))
+        self.queue.delete(delivery)
+        return True
 
     def advance(self, seconds: float) -> None:
         """So much time goes by, and what became due is handled."""

@@ -28,12 +28,21 @@ nodes:
   ask: {wait: {for: approval, timeout: "{{ state.limit }}"}, transitions: [{to: all_in}]}
   all_in: {fan_in: {policy: all}}
 """
+COUNTED = """
+workflow: counted
+nodes:
+  count: {run: python:m.count, transitions: [{to: ask, foreach: "{{ input.names }}", as: name}]}
+  ask: {wait: {for: approval}, transitions: [{to: score}]}
+  score: {run: python:m.score, transitions: [{to: all_in}]}
+  all_in: {fan_in: {policy: all, on_branch_failure: collect}}
+"""
 LINED = FORKED.replace("workflow: forked", "workflow: lined").replace("as: name}", "as: name, max_concurrency: 1}")
 
 
 @pytest.fixture
 def forked() -> World:
-    made = World(FORKED, TIMED, LINED)
+    made = World(FORKED, TIMED, LINED, COUNTED)
+    made.steps.functions["python:m.count"] = lambda call: Outcome(1)
     made.steps.functions["python:m.score"] = lambda call: (
         Outcome(failure=Failure("Broken", "step", "no luck")) if call.input["name"] == "eva" else Outcome(7)
     )
@@ -136,6 +145,17 @@ def test_the_slot_of_an_open_fork_shows_no_branch_that_came_after_it(forked: Wor
     then, now = (forked.get(f"/runs/{run_id}/state", **asked).json for asked in ({"at": 0}, {}))
     assert [then[name] for name in names] == ["running", ["begin"], {"begin": "running"}]
     assert [now[name] for name in names] == ["waiting", ["ask"], {"ask": "waiting"}]
+
+
+@pytest.mark.parametrize("width", [2, 250])
+def test_a_step_that_opened_a_fork_has_ended_while_its_branches_run(forked: World, width: int) -> None:
+    """The run stands there, where its fork has more branches than a page or they are not read."""
+    reply = forked.post("/workflows/counted/runs", {"input": {"names": ["ana"] * width}})
+    run_id = reply.json["run_id"]
+    forked.turn()
+    assert forked.get(f"/runs/{run_id}/state", at=0).json["states"] == {"count": "completed"}
+    drawn = forked.get(f"/runs/{run_id}/graph", format="json").json
+    assert (drawn["states"]["count"], drawn["steps"]["count"]["status"]) == ("completed", "completed")
 
 
 def test_the_branches_of_a_wide_fork_come_page_by_page(forked: World) -> None:

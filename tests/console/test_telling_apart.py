@@ -103,20 +103,6 @@ def test_a_workflow_that_is_paused_says_so_in_the_list_of_workflows(served: Serv
     served.dev.call("POST", "/workflows/trip/unpause", {})
 
 
-def test_a_step_that_opened_a_fork_has_ended_while_its_branches_run(served: Served, page: Page) -> None:
-    """The API names it as long as a branch has not begun: the run stands there."""
-
-    def as_its_branches_begin(route: Route) -> None:
-        graph = route.fetch().json()
-        graph["states"] |= {"collect": "running", "read": "running"}
-        route.fulfill(json=graph)
-
-    page.route("**/graph?format=json", as_its_branches_begin)
-    page.goto(f"{served.dev.url}/#/runs/{served.runs['fork']}")
-    expect(page.locator(".node.is-completed", has_text="collect")).to_be_visible()
-    expect(page.locator(".node.is-running", has_text="read")).to_be_visible()
-
-
 def test_a_node_tells_its_failed_branches_first_and_all_counts_in_its_title(served: Served, page: Page) -> None:
     page.goto(f"{served.dev.url}/#/runs/{served.runs['fork']}")
     node = page.locator(".node", has_text="read").first

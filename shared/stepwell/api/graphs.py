@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from typing_extensions import TypedDict
 
 from stepwell.api.led_past import led_past, shown_rules
 from stepwell.api.pauses import WorkflowPauseView, pause_view
 from stepwell.api.runs.rollbacks import node_not_undone, undone_steps
-from stepwell.api.runs.states import current_steps, left_to_undo, live_tokens, status_of
+from stepwell.api.runs.states import current_steps, fork_at, left_to_undo, live_tokens, status_of
 from stepwell.api.runs.steps import StepResult
 from stepwell.definition.durable import UNKNOWN, FunctionFacts
 from stepwell.definition.graph import END, Graph, Json, Node, Rule, Step, dependency_id
@@ -17,6 +17,7 @@ from stepwell.engine.children import DETACHED
 from stepwell.engine.forks.marks import is_waiting
 from stepwell.engine.names import node_of
 from stepwell.engine.records import Status
+from stepwell.engine.token import Token
 from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.loop.pauses import WorkflowPause
 
@@ -155,8 +156,16 @@ def node_states(at: Standing, steps: Mapping[str, StepResult]) -> dict[str, str]
     else:
         live = live_tokens(at)
         running = {node_of(at.graph, one) for one in live if not is_waiting(one)}
-        states |= {name: "running" if name in running or not live else "waiting" for name in current_steps(at)}
+        forked = _forked(at, live, steps)
+        current = [name for name in current_steps(at) if name not in forked]
+        states |= {name: "running" if name in running or not live else "waiting" for name in current}
     return states
+
+
+def _forked(at: Standing, live: Iterable[Token], steps: Mapping[str, StepResult]) -> set[str]:
+    """Returns the nodes whose step has ended and opened a fork: their tokens stand there until the branches join."""
+    names = {at.graph.seen_as(node_of(at.graph, one)) for one in live if fork_at(one) is not None}
+    return {name for name in names if name in steps and steps[name]["ended_at"] is not None}
 
 
 def detached_by(step: Step | None) -> str:
