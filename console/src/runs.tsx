@@ -265,7 +265,7 @@ function Where({ run }: { run: RunSummary }): JSX.Element {
       {steps}
       {run.waiting_for && (
         <span class="muted">
-          {steps !== run.waiting_for && `${steps && " · "}${run.waiting_for}`}
+          {steps !== run.waiting_for && `${steps && " · "}${run.waiting_for === "tasks" ? "a condition" : run.waiting_for}`}
           {run.waiting_until && <span class={isLate ? "due late" : "due"}> · {isLate ? `due ${ago(run.waiting_until, now)}` : ago(run.waiting_until, now)}</span>}
         </span>
       )}

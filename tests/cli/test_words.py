@@ -152,6 +152,14 @@ def test_a_list_of_runs_is_a_table_at_a_fixed_width() -> None:
     ]
 
 
+def test_a_list_of_runs_says_that_a_function_waits_for_a_condition() -> None:
+    """The run's own page says so in the same words; to the engine it waits for tasks."""
+    waits = {**RUN, "waiting_for": "tasks", "waiting_until": None, "current_steps": ["until"]}
+    out = Console(file=io.StringIO(), width=100, force_terminal=False)
+    out.print(runs_table([waits], NOW))
+    assert "until  a condition, without a time limit" in printed(out)
+
+
 def test_a_narrow_list_of_runs_has_the_ends_of_their_ids_in_one_piece() -> None:
     made, own = {**RUN, "run_id": "run_3943590aabb1fa3cb2d7c18386"}, {**RUN, "run_id": "order-B-1"}
     out = Console(file=io.StringIO(), width=80, force_terminal=False)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from stepwell.api.runs.explain import explain
-from stepwell.api.runs.views import read_run
+from stepwell.api.runs.views import read_run, run_summary
 from stepwell.engine.names import iso
 from stepwell.errors import Conflict, PortError
 from stepwell.limits import HOUR_MS, MINUTE_MS
@@ -120,6 +120,14 @@ def test_the_list_and_the_run_itself_agree(flows: Flows) -> None:
     assert shown(kit, run) == ("waiting", "event", "paid", HOUR_MS)
     run.event("paid", {"eur": 3})
     assert (run.status, listed(kit, "event"), listed(kit, "approval")) == ("completed", [], [])
+
+
+def test_a_wait_for_a_condition_has_one_name_in_the_list_and_in_the_run_itself(flows: Flows) -> None:
+    kit = flows(ASKS)
+    run = kit.start("until")
+    listed = run_summary(header(kit, run), 0)
+    assert listed["current_steps"] == run.view["current_steps"] == ["until"]
+    assert listed["waiting_for"] == run.view["waiting_for"] == "tasks"
 
 
 def test_while_a_step_runs_beside_the_run_is_running(flows: Flows) -> None:

@@ -56,6 +56,11 @@ def test_a_sleep_without_a_name_is_told_without_a_place(caplog: pytest.LogCaptur
     assert told == "run_1 order: waits for sleep"
 
 
+def test_a_function_that_waits_until_something_holds_is_told_so(caplog: pytest.LogCaptureFixture) -> None:
+    (told,) = lines(caplog, replace(waiting("tasks", 5_000), waiting_node="tasks"))
+    assert told == "run_1 order: waits for a condition"
+
+
 def test_the_branches_of_a_throttled_fork_tell_once_that_they_wait_for_permits(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

@@ -6,7 +6,7 @@ import logging
 from datetime import UTC, datetime
 
 from stepwell.api.runs.states import error_of
-from stepwell.engine.records import Status
+from stepwell.engine.records import TASKS, Status
 from stepwell.engine.waits.aside import is_limit
 from stepwell.engine.waits.code import is_code
 from stepwell.errors import StepwellError
@@ -50,7 +50,7 @@ class RunLines:
             until = f" until {_clock(after.waiting_until_ms)}" if after.waiting_until_ms and is_timed else ""
             kind = after.waiting_for.replace("_", " ")  # a function's sleep has no name of its own
             where = "" if after.waiting_node == kind else f" at {after.waiting_node or 'a step'}"
-            return f"waits{where} for {kind}{until}"
+            return f"waits{where} for {'a condition' if kind == TASKS else kind}{until}"
         if after.status is Status.COMPENSATING and before.status is not Status.COMPENSATING:
             return self._begins_to_undo(after.run_id)
         return ""

@@ -36,7 +36,7 @@ from stepwell.definition.graph import Json
 from stepwell.engine import gathering
 from stepwell.engine.names import iso, shown_state
 from stepwell.engine.parts import shown_kind
-from stepwell.engine.records import Parked, Status
+from stepwell.engine.records import TASKS, Parked, Status
 from stepwell.engine.starts import is_open
 from stepwell.engine.token import Token
 from stepwell.limits import TOKENS_SHOWN
@@ -44,6 +44,7 @@ from stepwell.prices import Prices, usd_here
 from stepwell.runtime.calls.ledger import Cost
 from stepwell.runtime.calls.service import Service
 from stepwell.runtime.calls.survey import Surveyed
+from stepwell.runtime.log.conditions import UNTIL
 from stepwell.runtime.log.due import waits_until_ms
 from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.ports.headers import STARTS, Header
@@ -289,7 +290,7 @@ def run_summary(header: Header, now_ms: int) -> RunSummary:
         version=header.version,
         pinned=header.pinned,
         status=header.status.value,
-        current_steps=[header.waiting_node] if header.waiting_node else [],
+        current_steps=[_waiting_step(header)] if header.waiting_node else [],
         waiting_for=(header.waiting_for or None) if waits else None,
         waiting_since=time_of(header.waiting_since_ms) if waits else None,
         waiting_until=time_of(until_ms) if waits else None,
@@ -303,6 +304,14 @@ def run_summary(header: Header, now_ms: int) -> RunSummary:
         ended_at=time_of(header.ended_ms),
         links={"self": f"/runs/{header.run_id}", **_parent_link(parent)},
     )
+
+
+def _waiting_step(header: Header) -> str:
+    """Returns where a run waits. A function's wait for a condition is named as the run itself names it.
+
+    One with a time limit is a sleep in the header, as `ctx.sleep` is.
+    """
+    return UNTIL if header.waiting_for == TASKS else header.waiting_node
 
 
 def _origin(header: Header) -> OriginView | None:

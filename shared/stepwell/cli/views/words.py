@@ -145,12 +145,17 @@ _RUNS_OWN = frozenset({"limit", "lock", "code"})  # these waits have no time lim
 
 
 def awaited(run: Mapping[str, Any]) -> str:
-    """What a run waits for, in words. `ctx.until` of a function is a timer to the engine, and a condition to people."""
+    """What a run waits for, in words. `ctx.until` of a function is tasks or a timer to the engine, not to people."""
     return "a condition" if waits_until(run) else phrase(run["waiting_for"])
 
 
 def waits_until(run: Mapping[str, Any]) -> bool:
-    """Tells whether a durable function waits in `ctx.until`, and nothing else of it is under way."""
+    """Tells whether a durable function waits in `ctx.until`, and nothing else of it is under way.
+
+    A run in a list has no tokens. There, such a wait with a time limit cannot be told from a sleep.
+    """
+    if run.get("waiting_for") == "tasks":
+        return True
     tokens = run.get("tokens") or ()
     return any((one.get("step"), one.get("phase")) == ("until", "waiting_at_fan_in") for one in tokens)
 
