@@ -133,7 +133,7 @@ function Row({ run, branch, inner, isChosen, open, choose, ask }: RowGiven): JSX
       <button type="button" class="quiet" aria-pressed={isChosen} title="Its own history" onClick={choose}>
         {branch.index}
       </button>
-      <Status value={branch.status} />
+      <Status value={branch.status} isTolerated={branch.status === "failed" && run.status === "completed"} />
       <span class="where">
         {step}
         {branch.waiting_for && <span class="muted"> · {branch.waiting_for}</span>}

@@ -23,7 +23,8 @@ export function isWide(graph: Graph): boolean {
   return placed(graph).width > NARROW;
 }
 
-export function GraphView({ graph, chosen, choose }: { graph: Graph | RunGraph; chosen?: string; choose?: (node: string) => void }): JSX.Element {
+/** `isCompleted`: the run has, so that what failed in its branches was tolerated. */
+export function GraphView({ graph, chosen, choose, isCompleted }: { graph: Graph | RunGraph; chosen?: string; choose?: (node: string) => void; isCompleted?: boolean }): JSX.Element {
   const drawn = placed(graph);
   const ran = "states" in graph ? graph : null;
   const moves = useMoves(drawn, ran);
@@ -60,7 +61,7 @@ export function GraphView({ graph, chosen, choose }: { graph: Graph | RunGraph; 
           ))}
           {drawn.nodes.map(({ node, name, at }) =>
             node ? (
-              <Node key={name} node={node} at={at} state={shownState(ran, name)} step={ran?.steps[name]} visits={visitsOf(drawn, ran, name)} isChosen={(node.operation ?? name) === chosen} choose={choose} />
+              <Node key={name} node={node} at={at} state={shownState(ran, name, isCompleted)} step={ran?.steps[name]} visits={visitsOf(drawn, ran, name)} isChosen={(node.operation ?? name) === chosen} choose={choose} />
             ) : (
               <End key={name} at={at} fails={name !== END || (ran !== null && isOfFunction(ran) && ran.states[ran.start] === "failed")} />
             ),
@@ -130,12 +131,12 @@ function useScrolled(drawn: Placed, ran: RunGraph | null, zoom: number): { curre
 }
 
 /** A step whose branches failed in part, as the join allows, is not what the run failed at. */
-function shownState(ran: RunGraph | null, name: string): string {
+function shownState(ran: RunGraph | null, name: string, isCompleted = false): string {
   const isLeft = ran?.edges.some((edge) => edge.from === name && ran.taken[edge.id]); // a join in branches has no step of its own
   const state = ran?.states[name] ?? (isLeft ? "passed" : "");
   const counts = ran?.steps[name]?.branches;
   const goesOn = counts?.["completed"] && ran?.edges.some((edge) => edge.from === name && edge.to && edge.to !== name && ["passed", "completed", "compensated"].includes(shownState(ran, edge.to)));
-  return state === "failed" && goesOn ? "completed" : state;
+  return state === "failed" && (goesOn || (isCompleted && counts)) ? "completed" : state;
 }
 
 function described(graph: Graph | RunGraph): string {
@@ -147,10 +148,11 @@ function Node(given: { node: GraphNode; at: Box; state: string; step: Step | und
   const { node, at, state, step, visits, isChosen, choose } = given;
   const [x, y] = [at.x - NODE_WIDTH / 2, at.y - NODE_HEIGHT / 2];
   const many = step?.branches;
+  const isTolerated = Boolean(many?.["failed"]) && state === "completed";
   const took = many ? "" : durationOf(step);
   const kind = many ? counted(many) : state === "skipped" || (node.kind === "operation" && !node.wait) ? plain(state) : detail(node);
   const badge = many ? "" : visits > 1 ? `↻ ${visits}` : step && step.attempts > 1 ? `${step.attempts}×` : "";
-  const told = [node.name, detail(node), state && plain(state), visits > 1 && `${visits} visits`, step && step.attempts > 1 && `${step.attempts} attempts`, many && counted(many)];
+  const told = [node.name, detail(node), state && plain(state), visits > 1 && `${visits} visits`, step && step.attempts > 1 && `${step.attempts} attempts`, many && counted(many), isTolerated && "tolerated"];
   const pick = choose && ((): void => choose(node.operation ?? node.name));
   return (
     <g class={`node is-${state || "none"} ${node.kind}${isChosen ? " is-chosen" : ""}${choose ? " can-choose" : ""}`} transform={`translate(${x} ${y})`} onClick={pick}>
@@ -170,7 +172,7 @@ function Node(given: { node: GraphNode; at: Box; state: string; step: Step | und
           {took}
         </text>
       )}
-      {many && <Share counts={many} />}
+      {many && <Share counts={many} isTolerated={isTolerated} />}
       {badge && <Badge text={badge} />}
     </g>
   );
@@ -193,7 +195,7 @@ function Badge({ text }: { text: string }): JSX.Element {
 }
 
 /** How the branches of a step are, as a bar below its name. */
-function Share({ counts }: { counts: Record<string, number> }): JSX.Element {
+function Share({ counts, isTolerated }: { counts: Record<string, number>; isTolerated: boolean }): JSX.Element {
   const total = counts["total"] || 1;
   let x = 8;
   return (
@@ -201,7 +203,7 @@ function Share({ counts }: { counts: Record<string, number> }): JSX.Element {
       {Object.entries(counts).map(([status, count]) => {
         if (status === "total") return null;
         const width = ((NODE_WIDTH - 16) * count) / total;
-        const bar = <rect key={status} class={`is-${status}`} x={x} y={NODE_HEIGHT - 5} width={width} height="3" />;
+        const bar = <rect key={status} class={`is-${isTolerated && status === "failed" ? "tolerated" : status}`} x={x} y={NODE_HEIGHT - 5} width={width} height="3" />;
         x += width;
         return bar;
       })}

@@ -85,8 +85,8 @@ function inOrder(entries: Entry[]): Entry[] {
   return [...entries].sort((one, other) => Date.parse(one.at) - Date.parse(other.at));
 }
 
-export function HistoryList(given: { history: History; step: string; token: string; clear: () => void; follow: (token: string) => void }): JSX.Element {
-  const { history, step, token, clear, follow } = given;
+export function HistoryList(given: { history: History; step: string; token: string; isCompleted: boolean; clear: () => void; follow: (token: string) => void }): JSX.Element {
+  const { history, step, token, isCompleted, clear, follow } = given;
   const [text, setText] = useState("");
   const [shown, setShown] = useState(SHOWN);
   const fits = (entry: Entry): boolean => (!step || entry.step === step) && (!text || `${entry.type} ${entry.step ?? ""} ${entry.by ?? ""} ${entry.token}`.includes(text));
@@ -119,7 +119,7 @@ export function HistoryList(given: { history: History; step: string; token: stri
       )}
       <ol>
         {found.slice(-shown).map((entry) => (
-          <Line key={entry.id} entry={entry} start={start} follow={token ? null : follow} />
+          <Line key={entry.id} entry={entry} start={start} isTolerated={isCompleted && failedInBranch(entry)} follow={token ? null : follow} />
         ))}
       </ol>
       {history.hasMore && (
@@ -131,18 +131,19 @@ export function HistoryList(given: { history: History; step: string; token: stri
   );
 }
 
-function Line({ entry, start, follow }: { entry: Entry; start: number; follow: ((token: string) => void) | null }): JSX.Element {
+function Line({ entry, start, isTolerated, follow }: { entry: Entry; start: number; isTolerated: boolean; follow: ((token: string) => void) | null }): JSX.Element {
   const [isOpen, setOpen] = useState(false);
   const hasData = entry.data !== null && entry.data !== undefined;
   const since = (Date.parse(entry.at) - start) / 1000;
   return (
-    <li class={`entry ${toneOf(entry.type)}`}>
+    <li class={`entry ${isTolerated ? "is-tolerated" : toneOf(entry.type)}`}>
       <time dateTime={entry.at} title={full(entry.at)}>
         {when(entry.at)} <span class="muted">{since >= 0 && `+${span(since)}`}</span>
       </time>
       <span class="type">
         <i aria-hidden="true" />
         {entry.type}
+        {isTolerated && <span class="muted">tolerated</span>}
       </span>
       <span class="step">
         {entry.step && <span>{entry.step}</span>}
@@ -193,6 +194,11 @@ export function takenBy(entries: Entry[], step: string): string {
   const { rules, next } = (failed?.data ?? {}) as { rules?: string[]; next?: string | null };
   if (!rules?.length) return "";
   return `The rule ${rules.at(-1)} took it${next ? `, and the run went on to ${next}` : ""}.`;
+}
+
+/** Whether an entry tells of a failure in a branch: if the run completed, its fork tolerated it. */
+export function failedInBranch(entry: Entry): boolean {
+  return entry.token !== "0" && entry.type.endsWith("failed");
 }
 
 export function toneOf(type: string): string {

@@ -44,10 +44,11 @@ export function RunPage({ id, asked, stats, recount }: { id: string; asked: Reco
   if (live.error && !isHeld) return <Empty isPage title={live.error.problem.status === 404 ? "There is no such run" : "This run cannot be shown"}>{live.error.message} <a href="#/runs">All runs</a></Empty>;
   if (!run) return <p class="muted loading">Reading the run …</p>;
   const choose = (node: string): void => go({ step: node === step ? "" : node });
+  const isCompleted = run.status === "completed";
   const onTop = graph !== null && isWide(graph);
   const drawn = (
     <Card title="Graph" aside={isFunction ? operationsOf(graph) : run.progress} class="o-graph">
-      {graph && <GraphView graph={graph} chosen={step} choose={choose} />}
+      {graph && <GraphView graph={graph} chosen={step} choose={choose} isCompleted={isCompleted} />}
     </Card>
   );
   return (
@@ -61,12 +62,12 @@ export function RunPage({ id, asked, stats, recount }: { id: string; asked: Reco
           {run.cost?.records ? <Moments run={run} last={run.cost.records - 1} entries={whole.entries} hasMore={whole.hasMore} graph={graph} /> : null}
           <Branches run={run} entries={whole.entries} moved={live.at} chosen={token} fork={fork} go={go} again={live.again} />
           <Logs run={run} moved={live.at} />
-          {token ? <OfToken id={id} token={token} moved={live.at} step={step} go={go} /> : <HistoryList history={whole} step={step} token="" clear={() => go({ step: "" })} follow={(one) => go({ token: one })} />}
+          {token ? <OfToken id={id} token={token} moved={live.at} step={step} go={go} isCompleted={isCompleted} /> : <HistoryList history={whole} step={step} token="" isCompleted={isCompleted} clear={() => go({ step: "" })} follow={(one) => go({ token: one })} />}
         </div>
         <div class="narrow">
           {!onTop && drawn}
           {step && run.steps[step] && (
-            <Card class="o-step" title={step} aside={<><Status value={run.steps[step].status} /><CopyJson value={run.steps[step].output} of={`the output of ${step}`} /></>}>
+            <Card class="o-step" title={step} aside={<><Status value={run.steps[step].status} isTolerated={isCompleted && run.steps[step].status === "failed" && run.steps[step].branches !== null} /><CopyJson value={run.steps[step].output} of={`the output of ${step}`} /></>}>
               {run.steps[step].error && <Failure error={run.steps[step].error} taken={takenBy(whole.entries, step)} />}
               <Data value={run.steps[step].output} />
             </Card>
@@ -80,9 +81,9 @@ export function RunPage({ id, asked, stats, recount }: { id: string; asked: Reco
   );
 }
 
-function OfToken(given: { id: string; token: string; moved: number; step: string; go: (more: Record<string, string>) => void }): JSX.Element {
+function OfToken(given: { id: string; token: string; moved: number; step: string; go: (more: Record<string, string>) => void; isCompleted: boolean }): JSX.Element {
   const history = useHistory(given.id, given.token, given.moved);
-  return <HistoryList history={history} step={given.step} token={given.token} clear={() => given.go({ step: "", token: "" })} follow={() => undefined} />;
+  return <HistoryList history={history} step={given.step} token={given.token} isCompleted={given.isCompleted} clear={() => given.go({ step: "", token: "" })} follow={() => undefined} />;
 }
 
 function Head(given: { run: Run; why: Explanation | null; pause: WorkflowPause | null; isFunction: boolean; hold: (isHeld: boolean) => void; again: () => void }): JSX.Element {

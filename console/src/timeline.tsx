@@ -3,7 +3,7 @@
 import type { JSX } from "preact";
 import { useMemo } from "preact/hooks";
 import type { Entry, Run } from "./types";
-import { toneOf, type History } from "./history";
+import { failedInBranch, toneOf, type History } from "./history";
 import { Took } from "./runs";
 import { Card, useNow } from "./ui";
 import { withOwnWaits } from "./until";
@@ -93,6 +93,7 @@ function rowsOf(run: Run, entries: Entry[], hasMore: boolean): Row[] {
   const rows = new Map<string, Row>();
   const open = new Map<string, Segment>(); // by token and step
   let undoneMs = 0; // when the last compensation ended
+  const isCompleted = run.status === "completed";
   for (const entry of withOwnWaits(entries)) {
     if (entry.type === "fork.opened") forked(rows, open, entry);
     if (/^join\./.test(entry.type)) joined(open, entry);
@@ -108,10 +109,11 @@ function rowsOf(run: Run, entries: Entry[], hasMore: boolean): Row[] {
     const going = open.get(key);
     if (going && !/^(phase\.changed|update\.)/.test(entry.type)) {
       [going.to, going.tone] = [at, /retry|paused/.test(entry.type) ? going.tone : toneOf(entry.type)];
+      if (isCompleted && failedInBranch(entry)) [going.tone, going.what] = ["is-tolerated", `${going.what}, failed, tolerated`];
       open.delete(key);
     } else if (entry.type === "step.failed") {
       const last = rows.get(entry.step)?.segments.at(-1); // a wait whose timer fired has ended, and failed by it
-      if (last) last.tone = "is-failed";
+      if (last) last.tone = isCompleted && failedInBranch(entry) ? "is-tolerated" : "is-failed";
     }
     if (!OPENS.test(entry.type)) continue;
     const tone = entry.type === "step.started" ? "is-running" : "is-waiting";
@@ -122,7 +124,8 @@ function rowsOf(run: Run, entries: Entry[], hasMore: boolean): Row[] {
   for (const [name, step] of Object.entries(run.steps)) {
     if (!step.started_at || rows.has(name)) continue;
     const from = Date.parse(step.started_at);
-    row(rows, name, from).segments.push({ from, to: step.ended_at ? Date.parse(step.ended_at) : 0, tone: `is-${step.status}`, what: step.status });
+    const isTolerated = isCompleted && step.status === "failed" && step.branches !== null;
+    row(rows, name, from).segments.push({ from, to: step.ended_at ? Date.parse(step.ended_at) : 0, tone: isTolerated ? "is-tolerated" : `is-${step.status}`, what: isTolerated ? "failed, tolerated" : step.status });
   }
   const endOfRun = run.ended_at && TERMINAL.has(run.status) ? Date.parse(run.ended_at) : 0;
   const endOfAll = hasMore ? Date.parse(entries.at(-1)?.at ?? "") || 0 : endOfRun; // what follows is not known yet

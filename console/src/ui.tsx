@@ -24,11 +24,13 @@ export function useNow(): number {
   return now;
 }
 
-export function Status({ value }: { value: string }): JSX.Element {
+/** `isTolerated`: it failed in a branch, and the run completed all the same. */
+export function Status({ value, isTolerated }: { value: string; isTolerated?: boolean }): JSX.Element {
   return (
-    <span class={`status is-${value}`}>
+    <span class={`status is-${isTolerated ? "tolerated" : value}`}>
       <i aria-hidden="true" />
       {plain(value)}
+      {isTolerated && ", tolerated"}
     </span>
   );
 }

@@ -386,6 +386,48 @@ def test_history_has_columns_that_take_the_ids_of_branches(api: FakeApi, cli: Cl
     assert len({line.index('{"output"') for line in lines}) == 1
 
 
+def in_branches(status: str, run_status: str) -> dict[str, Any]:
+    """A run whose step `read` ran in three branches, of which one failed."""
+    error = {"type": "Broken", "category": "step", "message": "no luck"}
+    step = {"status": status, "output": None, "error": error, "attempts": 3, "started_at": None, "ended_at": None}
+    counts = {"total": 3, "completed": 2, "failed": 1}
+    return {**COMPLETED, "status": run_status, "steps": {"read": {**step, "branches": counts}}}
+
+
+@pytest.mark.parametrize(
+    ("run_status", "mark", "words"),
+    [
+        ("completed", "!", "2 completed, 1 failed, tolerated: Broken: no luck"),
+        ("failed", "✗", "2 completed, 1 failed: Broken: no luck"),
+        ("running", "✗", "2 completed, 1 failed: Broken: no luck"),
+    ],
+)
+def test_show_says_of_a_completed_run_that_the_failures_of_its_branches_were_tolerated(
+    api: FakeApi, cli: Cli, run_status: str, mark: str, words: str
+) -> None:
+    api.on("GET", f"/runs/{ID}", (200, in_branches("failed", run_status)))
+    (row,) = [line.split() for line in cli("show", ID).stdout.splitlines() if " read x 3 " in line]
+    assert row[0] == mark
+    assert words in " ".join(row)
+
+
+@pytest.mark.parametrize(("end", "told"), [("run.completed", " ! tolerated"), ("run.failed", "")])
+def test_history_says_of_a_completed_run_that_the_failures_of_its_branches_were_tolerated(
+    api: FakeApi, cli: Cli, end: str, told: str
+) -> None:
+    failed: dict[str, Any] = {
+        "type": "step.failed",
+        "token": "0/3.1",
+        "id": "0/3.1@0.2",
+        "data": {"error": {"type": "Broken"}},
+    }
+    entries = [{**HISTORY[1], **failed}, {**HISTORY[1], **failed, "token": "0"}, {**HISTORY[1], "type": end}]
+    api.has_run(RUN, history=entries)
+    in_branch, own, last = (" ".join(line.split()) for line in cli("history", ID).stdout.splitlines())
+    assert in_branch.endswith(f" 0/3.1@0.2{told} Broken")
+    assert "tolerated" not in own + last
+
+
 def test_history_asks_for_the_changes_of_phase_on_every_page(api: FakeApi, cli: Cli) -> None:
     path = f"/runs/{ID}/history"
     api.on("GET", path, (200, {"items": HISTORY[:2], "next_cursor": "0-1"}), (200, {"items": [], "next_cursor": None}))

@@ -110,6 +110,19 @@ def test_a_node_tells_its_failed_branches_first_and_all_counts_in_its_title(serv
     expect(node.locator("title")).to_contain_text("1 failed, 19 completed")
 
 
+def test_a_failure_that_its_fork_tolerated_is_told_so_wherever_a_completed_run_shows_it(
+    served: Served, page: Page
+) -> None:
+    page.goto(f"{served.dev.url}/#/runs/{served.runs['fork']}?step=read")
+    expect(page.locator(".head .status").first).to_have_text("completed")
+    expect(page.locator(".o-step .status")).to_have_text("failed, tolerated")
+    expect(page.locator(".branches .status.is-tolerated")).to_have_text("failed, tolerated")
+    expect(page.locator(".entry.is-tolerated", has_text="branch.failed")).to_contain_text("tolerated")
+    expect(page.locator(".timeline .row", has_text="read").locator("i.is-tolerated")).not_to_have_count(0)
+    expect(page.locator(".node .is-failed, .entry.is-failed, .timeline .is-failed, .status.is-failed")).to_have_count(0)
+    expect(page.locator(".node", has_text="read").locator("title").first).to_contain_text("tolerated")
+
+
 def test_the_branches_of_a_function_are_named_by_what_opened_them_alone(served: Served, page: Page) -> None:
     page.goto(f"{served.dev.url}/#/runs/{served.runs['function']}")
     expect(page.locator(".branches h2")).to_have_text("Branches 3 of ask")

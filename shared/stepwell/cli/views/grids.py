@@ -17,6 +17,7 @@ STYLES = {
     "waiting": "yellow",
     "paused": "yellow",
     "failed": "red",
+    "tolerated": "yellow",  # of a step whose branches failed in part, in a run that completed
     "timed_out": "red",
     "cancelled": "magenta",
     "compensated": "magenta",
@@ -29,6 +30,7 @@ MARKS = {
     "waiting": "◔",
     "paused": "‖",
     "failed": "✗",
+    "tolerated": "!",
     "timed_out": "✗",
     "cancelled": "⊘",
     "compensated": "↺",

@@ -40,7 +40,7 @@ def run_view(run: Mapping[str, Any], now: datetime) -> Group:
     """One run in full: facts, links, steps, child runs and rollback. Print it with soft_wrap to keep links whole."""
     parts: list[RenderableType] = [facts_view(_facts(run, now)), *_links(run.get("waiting_data"))]
     if run.get("steps"):
-        parts += [Text(""), steps_table(run["steps"], now)]
+        parts += [Text(""), steps_table(run["steps"], now, str(run.get("status")))]
     if run.get("children"):
         parts += [Text(""), children_table(run["children"])]
     if run.get("rollback"):
@@ -48,21 +48,21 @@ def run_view(run: Mapping[str, Any], now: datetime) -> Group:
     return Group(*parts)
 
 
-def steps_table(steps: Mapping[str, Any], now: datetime) -> Padding:
+def steps_table(steps: Mapping[str, Any], now: datetime, run_status: str) -> Padding:
     """A table of steps: mark, attempts, duration and error; of a step in branches, how many are in each status."""
     table = table_of("", "step", "tries", "took", "")
     table.columns[2].justify = table.columns[3].justify = "right"
     for name, step in steps.items():
-        status = str(step.get("status") or "")
+        branches = step.get("branches") or {}
+        status = _shown_status(step, run_status)
         error = step.get("error") or {}
         style = STYLES.get(status, "")
-        branches = step.get("branches") or {}
         table.add_row(
             Text(MARKS.get(status, "○"), style=style),
             Text(printable(str(name)), style=style).append(_times(branches), style="dim"),
             plain(step.get("attempts") or ""),
             plain(between(step.get("started_at"), step.get("ended_at"), now)),
-            _branches_bar(branches, error)
+            _branches_bar(branches, error, status)
             if branches
             else Text(
                 error_words({**error, "step": ""}) if error else "" if status == "completed" else phrase(status), style
@@ -71,22 +71,30 @@ def steps_table(steps: Mapping[str, Any], now: datetime) -> Padding:
     return Padding(table, (0, 0, 0, 1))
 
 
+def _shown_status(step: Mapping[str, Any], run_status: str) -> str:
+    """The status of a step: `tolerated` if branches failed at it and the run completed all the same."""
+    status = str(step.get("status") or "")
+    return "tolerated" if status == "failed" and step.get("branches") and run_status == "completed" else status
+
+
 def _times(branches: Mapping[str, Any]) -> str:
     return f" x {branches['total']}" if branches else ""
 
 
-def _branches_bar(branches: Mapping[str, Any], error: Mapping[str, Any]) -> Text:
+def _branches_bar(branches: Mapping[str, Any], error: Mapping[str, Any], shown: str) -> Text:
     """A bar and words for the branches that ran a step, such as `━━━━ 198 completed, 1 failed: no luck, 1 running`."""
     counts = {status: count for status, count in branches.items() if status != "total"}
     bar, drawn, seen = Text(), 0, 0
     for status in sorted(counts, key=_over_first):
         seen += counts[status]
         until_column = round(BAR * seen / branches["total"])
-        bar.append("━" * (until_column - drawn), style=STYLES.get(status, "bright_black"))
+        style = STYLES.get(shown if status == "failed" else status, "bright_black")
+        bar.append("━" * (until_column - drawn), style=style)
         drawn = until_column
     told = ", ".join(f"{count} {phrase(status)}" for status, count in counts.items())
-    bar.append(f" {told}")
-    return bar.append(f": {error_words({**error, 'step': '', 'attempts': 0})}", style="red") if error else bar
+    bar.append(f" {told}{', tolerated' if shown == 'tolerated' else ''}")
+    why = f": {error_words({**error, 'step': '', 'attempts': 0})}" if error else ""
+    return bar.append(why, style=STYLES["tolerated" if shown == "tolerated" else "failed"])
 
 
 def _over_first(status: str) -> tuple[bool, str]:

@@ -58,11 +58,16 @@ class Columns:
 
 
 def history_lines(entries: Iterable[Mapping[str, Any]], now: datetime) -> Iterator[Text]:
-    """Renders entries with their ids, in columns that are as wide as a page of them needs."""
-    left, columns = iter(entries), Columns()
+    """Renders entries with their ids, in columns that are as wide as a page of them needs.
+
+    All are read first: whether a failure of a branch was tolerated is known at the end of the run.
+    """
+    found = [*entries]
+    has_completed = any(entry.get("type") == "run.completed" for entry in found)
+    left, columns = iter(found), Columns()
     while page := list(islice(left, PAGE)):
         columns = columns.fit(page, now)
-        yield from (history_line(entry, now, columns) for entry in page)
+        yield from (history_line(entry, now, columns, has_completed=has_completed) for entry in page)
 
 
 def _cells(entry: Mapping[str, Any], now: datetime) -> tuple[str, str, str, str]:
@@ -70,11 +75,17 @@ def _cells(entry: Mapping[str, Any], now: datetime) -> tuple[str, str, str, str]
     return exactly(parse_time(entry.get("at")), now), kind, step, place
 
 
-def history_line(entry: Mapping[str, Any], now: datetime, columns: Columns | None = None) -> Text:
-    """Renders an entry as a line such as `14:02:11  step.completed  charge`; in columns with its id, `0@2.0`."""
+def history_line(
+    entry: Mapping[str, Any], now: datetime, columns: Columns | None = None, *, has_completed: bool = False
+) -> Text:
+    """Renders an entry as a line such as `14:02:11  step.completed  charge`; in columns with its id, `0@2.0`.
+
+    `has_completed`: the run has, so that failures in its branches were tolerated.
+    """
     at, kind, step, place = _cells(entry, now)
     widths = columns or Columns()
-    tone = next((colour for ends, colour in _TONES if kind.endswith(ends)), "")
+    is_tolerated = has_completed and kind.endswith("failed") and str(entry.get("token") or ROOT) != ROOT
+    tone = "yellow" if is_tolerated else next((colour for ends, colour in _TONES if kind.endswith(ends)), "")
     line = Text(f"{at:<{widths.at}}", style="dim")
     line.append(f"  {kind:<{widths.kind}}", style=tone or "dim")
     if columns:  # the id names the token too
@@ -84,6 +95,7 @@ def history_line(entry: Mapping[str, Any], now: datetime, columns: Columns | Non
         token = str(entry.get("token") or ROOT)
         line.append("" if token == ROOT else f"  {printable(token)}", style="dim")
         line.append(step and f"  {step}", style="bold")
+    line.append("  ! tolerated" if is_tolerated else "", style=tone)
     if (entry.get("attempt") or 1) > 1:
         line.append(f"  try {entry['attempt']}")
     if entry.get("to"):
