@@ -36,6 +36,7 @@ export interface Answer<T> {
 interface Asking {
   body?: Json;
   etag?: string;
+  key?: string; // of a call that is done once, however often it is sent
   signal?: AbortSignal;
   isLate?: boolean;
 }
@@ -50,10 +51,11 @@ function tell(lost: boolean): void {
   if (Boolean(before) !== lost) connection.listeners.forEach((listen) => listen());
 }
 
-async function call(method: string, path: string, { body, etag = "", signal }: Asking = {}): Promise<Answer<unknown>> {
+async function call(method: string, path: string, { body, etag = "", key = "", signal }: Asking = {}): Promise<Answer<unknown>> {
   const headers: Record<string, string> = { accept: "application/json", ...credentials() };
   if (body !== undefined) headers["content-type"] = "application/json";
   if (etag) headers["if-none-match"] = etag;
+  if (key) headers["idempotency-key"] = key;
   const signals = [AbortSignal.timeout(ANSWER_MS), ...(signal ? [signal] : [])];
   let reply: Response;
   let text: string;
@@ -147,8 +149,8 @@ export function offered(method: string, path: string): Promise<boolean> {
   });
 }
 
-export async function post<T>(path: string, body: Json): Promise<Answer<T>> {
-  return (await call("POST", path, { body })) as Answer<T>;
+export async function post<T>(path: string, body: Json, key = ""): Promise<Answer<T>> {
+  return (await call("POST", path, { body, key })) as Answer<T>;
 }
 
 export async function remove<T>(path: string): Promise<Answer<T>> {

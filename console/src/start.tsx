@@ -4,11 +4,21 @@ import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { post, Refusal, useLive } from "./api";
 import { Fields, Unchecked, Wrong } from "./fields";
-import { alternatives, fieldsOf, first, isEmpty, othersOf, placed, plainSchema, type Schema, type Value } from "./schema";
+import { alternatives, fieldsOf, first, isEmpty, isNames, othersOf, placed, plainSchema, type Schema, type Value } from "./schema";
 import { Told } from "./told";
 import type { Json, Page, Run, Workflow, WorkflowSummary } from "./types";
 import { Command, Dialog, showOutcome } from "./ui";
 import { commandLine } from "./words";
+
+const TAGS: Schema = { type: "object", additionalProperties: { type: "string" } };
+const CARRIED = /^[ -~]*$/; // what an HTTP header can carry
+
+/** What a start may have beside its input. */
+interface Others {
+  tags: { [name: string]: Json };
+  id: string;
+  key: string;
+}
 
 export function Start({ workflow, onClose }: { workflow: string; onClose: () => void }): JSX.Element {
   const { value, error } = useLive<Page<WorkflowSummary>>("/workflows", { isOver: true });
@@ -54,6 +64,7 @@ function Inputs({ name, schema, onClose }: { name: string; schema: Schema; onClo
   const [value, setValue] = useState<Value>(() => first(root, schema) ?? {});
   const [text, setText] = useState("{}");
   const [refused, setRefused] = useState<{ refused: Refusal } | { failed: string } | null>(null);
+  const [others, setOthers] = useState<Others>({ tags: {}, id: "", key: "" });
   const [isBusy, setBusy] = useState(false); // a second start would be a second run
   const place = useRef<HTMLFormElement>(null);
   const wrong = placed(refused && "refused" in refused ? (refused.refused.problem.errors ?? []) : []);
@@ -71,9 +82,10 @@ function Inputs({ name, schema, onClose }: { name: string; schema: Schema; onClo
   const submit = async (event: Event): Promise<void> => {
     event.preventDefault();
     if ("mistake" in given) return setRefused({ failed: given.mistake });
+    if (!CARRIED.test(others.key)) return setRefused({ failed: "The idempotency key has characters that an HTTP header cannot carry. Take letters and digits." });
     setBusy(true);
     try {
-      const answer = await post<Run>(`/workflows/${encodeURIComponent(name)}/runs`, { input: given.value });
+      const answer = await post<Run>(`/workflows/${encodeURIComponent(name)}/runs`, bodyOf(given.value, others), others.key.trim());
       onClose();
       location.hash = `/runs/${encodeURIComponent(answer.body.run_id)}`;
     } catch (error) {
@@ -100,7 +112,8 @@ function Inputs({ name, schema, onClose }: { name: string; schema: Schema; onClo
           {asJson ? "Fill in a form" : "Write JSON"}
         </button>
       )}
-      <Command line={commandLine("run", name, ["-i", "value" in given ? JSON.stringify(given.value) : "…"])} />
+      <More others={others} set={setOthers} />
+      <Command line={commandLine("run", name, ["-i", "value" in given ? JSON.stringify(given.value) : "…"], ...optionsOf(others))} />
       {refused && <Told outcome={refused} />}
       <footer>
         <button type="button" onClick={onClose}>
@@ -112,6 +125,39 @@ function Inputs({ name, schema, onClose }: { name: string; schema: Schema; onClo
       </footer>
     </form>
   );
+}
+
+/** What few starts need, folded away. A start has either an id or a key: each makes it repeatable. */
+function More({ others, set }: { others: Others; set: (others: Others) => void }): JSX.Element {
+  return (
+    <details class="others">
+      <summary>More</summary>
+      <fieldset>
+        <legend>Tags</legend>
+        <Fields schema={TAGS} root={TAGS} path="" value={others.tags} set={(tags) => set({ ...others, tags: isNames(tags) ? (tags as Others["tags"]) : {} })} wrong={new Map()} />
+      </fieldset>
+      <label>
+        <span>
+          Run id <small class="muted">a second start with it gets the first run</small>
+        </span>
+        <input autocomplete="off" placeholder="made for you" disabled={others.key !== ""} value={others.id} onInput={(event) => set({ ...others, id: event.currentTarget.value })} />
+      </label>
+      <label>
+        <span>
+          Idempotency key <small class="muted">in place of an id: starts with the same key make one run</small>
+        </span>
+        <input autocomplete="off" disabled={others.id !== ""} value={others.key} onInput={(event) => set({ ...others, key: event.currentTarget.value })} />
+      </label>
+    </details>
+  );
+}
+
+function bodyOf(input: Json, { tags, id }: Others): Json {
+  return { input, ...(Object.keys(tags).length ? { tags } : {}), ...(id.trim() ? { run_id: id.trim() } : {}) };
+}
+
+function optionsOf({ tags, id, key }: Others): [string, string][] {
+  return [...Object.entries(tags).map(([name, value]): [string, string] => ["--tag", `${name}=${String(value)}`]), ["--id", id.trim()], ["--key", key.trim()]];
 }
 
 function parse(text: string): { value: Json } | { mistake: string } {

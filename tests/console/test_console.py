@@ -104,6 +104,38 @@ def test_an_order_goes_from_its_form_through_its_approval_to_its_end(served: Ser
     expect(page.locator(".title .status")).to_have_text("completed")
 
 
+def test_a_start_takes_tags_and_an_id_or_an_idempotency_key_below_more(served: Served, page: Page) -> None:
+    def open_form(nights: str) -> None:
+        page.goto(f"{served.dev.url}/#/runs?workflow=trip")
+        page.get_by_role("button", name="Start a run").click()
+        page.get_by_label("name", exact=True).fill("Ana")
+        page.get_by_label("class").select_option("business")
+        page.get_by_label("nights").fill(nights)
+        expect(page.get_by_label("Run id")).to_be_hidden()
+        page.locator("dialog summary", has_text="More").click()
+
+    open_form("3")
+    page.get_by_role("button", name="Add a name").click()
+    page.get_by_label("Name 1").fill("customer")
+    page.get_by_label("Value of customer").fill("acme")
+    page.get_by_label("Run id").fill("trip-77")
+    expect(page.get_by_label("Idempotency key")).to_be_disabled()
+    expect(page.locator("dialog .command code")).to_contain_text("--tag customer=acme --id trip-77")
+    page.get_by_role("button", name="Start", exact=True).click()
+    expect(page.locator("h1")).to_have_text("trip-77")
+    expect(page.locator(".o-facts .tag", has_text="customer=acme")).to_be_visible()
+    for nights, told in (("3", ""), ("4", "this idempotency key started another run")):
+        open_form(nights)
+        page.get_by_label("Idempotency key").fill("key-77")
+        expect(page.locator("dialog .command code")).to_contain_text("--key key-77")
+        page.get_by_role("button", name="Start", exact=True).click()
+        shown = page.get_by_role("alert") if told else page.locator(".title .status")
+        expect(shown).to_contain_text(told or "completed")
+    page.get_by_label("Idempotency key").fill("→")
+    page.get_by_role("button", name="Start", exact=True).click()
+    expect(page.get_by_role("alert")).to_contain_text("characters that an HTTP header cannot carry")
+
+
 def test_a_refused_action_says_why(served: Served, page: Page) -> None:
     page.goto(f"{served.dev.url}/#/runs?workflow=order")
     page.get_by_role("button", name="Start a run").click()
