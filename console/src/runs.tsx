@@ -260,6 +260,7 @@ function Where({ run }: { run: RunSummary }): JSX.Element {
   const now = useNow();
   const isLate = run.waiting_until !== null && Date.parse(run.waiting_until) < now;
   const steps = run.current_steps.join(", ");
+  if (run.failure) return <>{run.failure.step} <span class="muted">{run.failure.step && "· "}{run.failure.type}</span></>;
   return (
     <>
       {steps}

@@ -12,6 +12,7 @@ export interface RunSummary {
   waiting_for: string | null;
   waiting_since: string | null;
   waiting_until: string | null;
+  failure: { fingerprint: string; type: string; step: string } | null;
   tags: Record<string, string>;
   parent: string | null;
   origin: { kind: string; run_id: string } | null;

@@ -197,6 +197,17 @@ def test_a_list_is_narrowed_by_what_is_asked(world: World) -> None:
     assert world.get("/stats").json["overdue"] == 2
 
 
+def test_a_list_names_the_error_and_the_step_of_a_run_that_failed(world: World) -> None:
+    """The header has them; to list the message would take a read for each run."""
+    world.start("fails")
+    world.start("quick")
+    completed, failed = world.get("/runs").json["items"]
+    assert completed["failure"] is None
+    assert (failed["failure"]["type"], failed["failure"]["step"]) == ("Broken", "work")
+    alike = world.get("/runs", failure=failed["failure"]["fingerprint"]).json["items"]
+    assert [run["run_id"] for run in alike] == [failed["run_id"]]
+
+
 def test_runs_that_wait_are_listed_by_deadline(world: World) -> None:
     """The runs in the list say when their deadline is; it narrows as the other lists do."""
     world.start("quick")

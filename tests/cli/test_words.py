@@ -152,6 +152,17 @@ def test_a_list_of_runs_is_a_table_at_a_fixed_width() -> None:
     ]
 
 
+@pytest.mark.usefixtures("cli")
+def test_a_list_of_runs_has_the_errors_of_those_that_failed() -> None:
+    failure = {"fingerprint": "9f2c61d07b3a", "type": "CardDeclined", "step": "charge"}
+    out = Console(file=io.StringIO(), width=120, force_terminal=False)
+    out.print(runs_table([RUN, {**FAILED, "current_steps": [], "failure": failure}], NOW))
+    heading, waiting, failed = (line.split() for line in printed(out).splitlines())
+    assert heading[:7] == ["run", "workflow", "status", "at", "waits", "for", "error"]
+    assert "CardDeclined" not in waiting
+    assert failed[:6] == ["run_01JABC", "order-review", "✗", "failed", "charge", "CardDeclined"]
+
+
 def test_a_list_of_runs_says_that_a_function_waits_for_a_condition() -> None:
     """The run's own page says so in the same words; to the engine it waits for tasks."""
     waits = {**RUN, "waiting_for": "tasks", "waiting_until": None, "current_steps": ["until"]}

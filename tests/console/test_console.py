@@ -52,6 +52,12 @@ def test_a_long_list_comes_in_pages_by_cursor(served: Served, page: Page) -> Non
     expect(page.locator(".runs tbody tr")).to_have_count(50)
 
 
+def test_the_list_names_the_error_of_a_run_that_failed(served: Served, page: Page) -> None:
+    page.goto(f"{served.dev.url}/#/runs?status=failed")
+    row = page.locator(".runs tbody tr", has=page.locator(f"a[href$='{served.runs['failed']}']"))
+    expect(row.locator(".c-where")).to_have_text("ship · ConnectionError")
+
+
 def test_a_failed_run_shows_the_sentence_the_attempts_and_the_users_traceback(served: Served, page: Page) -> None:
     page.goto(f"{served.dev.url}/#/runs/{served.runs['failed']}")
     expect(page.locator(".why p")).to_contain_text("failed at ship")

@@ -8,6 +8,7 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from stepwell.api.requests import InstantMs, Query
+from stepwell.api.runs.views import failed_view
 from stepwell.engine.names import iso
 from stepwell.engine.records import Status
 from stepwell.limits import PAGE_ITEMS_MAX
@@ -47,12 +48,12 @@ def failures_of(headers: Iterable[Header]) -> list[FailureView]:
 
 def _view(runs: list[Header]) -> FailureView:
     first, last = min(runs, key=_ended), max(runs, key=_ended)
-    mark, kind, step = (*last.failure.split(" ", 2), "", "")[:3]
+    failed = failed_view(last.failure)
     return FailureView(
-        fingerprint=mark,
+        fingerprint=failed["fingerprint"],
         workflow=last.workflow,
-        type=kind,
-        step=step,
+        type=failed["type"],
+        step=failed["step"],
         count=len(runs),
         first_at=iso(first.ended_ms),
         last_at=iso(last.ended_ms),

@@ -140,8 +140,19 @@ class StartedView(RunView):
     warnings: list[str]
 
 
+class FailedView(TypedDict):
+    """What a run failed with, as its header keeps it: without the message. `fingerprint`: of runs that failed alike."""
+
+    fingerprint: str
+    type: str
+    step: str
+
+
 class RunSummary(TypedDict):
-    """A run in a list, from its header, which may lag a moment behind its log."""
+    """A run in a list, from its header, which may lag a moment behind its log.
+
+    `failure`: of a run that failed, timed out or was rolled back.
+    """
 
     run_id: str
     workflow: str
@@ -152,6 +163,7 @@ class RunSummary(TypedDict):
     waiting_for: str | None
     waiting_since: str | None
     waiting_until: str | None
+    failure: FailedView | None
     tags: dict[str, str]
     priority: int
     parent: str | None
@@ -294,6 +306,7 @@ def run_summary(header: Header, now_ms: int) -> RunSummary:
         waiting_for=(header.waiting_for or None) if waits else None,
         waiting_since=time_of(header.waiting_since_ms) if waits else None,
         waiting_until=time_of(until_ms) if waits else None,
+        failure=failed_view(header.failure) if header.failure else None,
         tags=dict(header.tags),
         priority=header.priority,
         parent=parent,
@@ -304,6 +317,12 @@ def run_summary(header: Header, now_ms: int) -> RunSummary:
         ended_at=time_of(header.ended_ms),
         links={"self": f"/runs/{header.run_id}", **_parent_link(parent)},
     )
+
+
+def failed_view(failure: str) -> FailedView:
+    """Builds the view of a header's `failure`."""
+    mark, kind, step = (*failure.split(" ", 2), "", "")[:3]
+    return FailedView(fingerprint=mark, type=kind, step=step)
 
 
 def _waiting_step(header: Header) -> str:

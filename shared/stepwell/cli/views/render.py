@@ -13,7 +13,17 @@ from rich.text import Text
 
 from stepwell.cli.connect import there
 from stepwell.cli.views.grids import plain, status_text, table_of
-from stepwell.cli.views.words import brief, error_words, how_long_ago, pause_text, phrase, waiting_words, when, when_in
+from stepwell.cli.views.words import (
+    brief,
+    error_words,
+    how_long_ago,
+    pause_text,
+    phrase,
+    printable,
+    waiting_words,
+    when,
+    when_in,
+)
 from stepwell.definition.durations import span
 from stepwell.local.ids import short
 
@@ -26,12 +36,15 @@ NARROW = 60  # columns from which it has room for what they wait for
 def runs_table(items: Iterable[Mapping[str, Any]], now: datetime, width: int = WIDE) -> Table:
     """A table of runs, newest first. Below WIDE it has the ends of made ids, as `dev` logs them, and no empty columns.
 
+    Of a run that failed it has the error's type and step: its header has no message.
+
     Below NARROW it says only where a run stands.
     """
     rows = [_run_cells(run, now, is_wide=width >= WIDE) for run in items]
     filled = {heading for row in rows for heading, cell in row.items() if cell.plain}
-    headings = ["run", "workflow", "status", "at", *(["waits for", "created", "parent"] if width >= NARROW else [])]
-    always = headings[:3] if width < WIDE else headings[:6]
+    more = ["waits for", "error", "created", "parent"] if width >= NARROW else []
+    headings = ["run", "workflow", "status", "at", *more]
+    always = headings[:3] if width < WIDE else ["run", "workflow", "status", "at", "waits for", "created"]
     headings = [heading for heading in headings if heading in always or heading in filled]
     table = table_of(*headings)
     for row in rows:
@@ -44,12 +57,14 @@ def runs_table(items: Iterable[Mapping[str, Any]], now: datetime, width: int = W
 def _run_cells(run: Mapping[str, Any], now: datetime, *, is_wide: bool) -> dict[str, Text]:
     ids = {name: str(run.get(name) or "") for name in ("run_id", "parent")}
     shown = ids if is_wide else {name: short(one) for name, one in ids.items()}
+    failure = run.get("failure") or {}
     return {
         "run": plain(shown["run_id"]),
         "workflow": plain(run.get("workflow")),
         "status": status_text(run.get("status")),
-        "at": plain(", ".join(map(str, run.get("current_steps") or ()))),
+        "at": plain(", ".join(map(str, run.get("current_steps") or ())) or failure.get("step")),
         "waits for": plain(waiting_words(run, now)),
+        "error": Text(printable(str(failure.get("type") or "")), style="red"),
         "created": plain(how_long_ago(run.get("created_at"), now)),
         "parent": plain(shown["parent"]),
     }
