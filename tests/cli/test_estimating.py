@@ -64,6 +64,27 @@ def test_an_estimate_says_what_a_run_used_and_what_a_thousand_cost(cli: Cli) -> 
 
 
 @pytest.mark.usefixtures("ran")
+def test_runs_that_failed_before_a_step_completed_do_not_lower_the_estimate(
+    cli: Cli, api: FakeApi, tmp_path: Path
+) -> None:
+    """They are left out and counted, unless there are no others."""
+    whole = estimated(cli)
+    kit = Stepwell(tmp_path)
+    kit.mock("charge", raises=ValueError("no such card"))
+    failed = kit.start("order", run_id="r2")
+    assert failed.status == "failed"
+    api.on("GET", "/runs/r2", (200, json.loads(json.dumps(failed.view))))
+    api.on("GET", "/runs", (200, {"items": [{"run_id": "r2"}, {"run_id": "r1"}], "next_cursor": None}))
+    found = estimated(cli)
+    assert (found["runs"], found["left_out"], found["per_run"]) == (1, 1, whole["per_run"])
+    assert "Left out: 1 run that failed before a step completed." in cli("estimate", "order").stdout
+    api.on("GET", "/runs", (200, {"items": [{"run_id": "r2"}], "next_cursor": None}))
+    alone = estimated(cli)
+    assert (alone["runs"], alone["left_out"]) == (1, 0)
+    assert alone["per_run"]["write_units"] < whole["per_run"]["write_units"]
+
+
+@pytest.mark.usefixtures("ran")
 def test_the_time_of_an_attempt_and_the_memory_can_be_given(cli: Cli) -> None:
     short, long = (estimated(cli, "--seconds", given)["usd_per_1000_runs"] for given in ("0", "10"))
     for system, usd in short.items():

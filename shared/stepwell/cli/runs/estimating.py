@@ -40,16 +40,27 @@ def estimate(
     table = prices_for(prices or read_settings().prices, default_folder())
     with connect(url) as client:
         ids = ended_runs(client, workflow, runs)
-        used = _mean([client.handle(one).view()["cost"] for one in ids])
+        views = [client.handle(one).view() for one in ids]
+    typical = [one for one in views if not _failed_at_once(one)] or views
+    used = _mean([one["cost"] for one in typical])
     if seconds is not None:
         used["step_seconds"] = used["steps"] * seconds
     usd = usd_by_system(used, table, memory / 1_024, RUNS)
-    found = {"workflow": workflow, "runs": len(ids), "usd_per_1000_runs": usd, "per_run": used,
-             "prices": asdict(table)}  # fmt: skip
+    found = {"workflow": workflow, "runs": len(typical), "left_out": len(views) - len(typical),
+             "usd_per_1000_runs": usd, "per_run": used, "prices": asdict(table)}  # fmt: skip
     if as_json:
         print_json(found)
     else:
         _show(found)
+
+
+def _failed_at_once(run: Mapping[str, Any]) -> bool:
+    """Tells whether a run failed before any step of it completed: it cost a fraction of what a run costs."""
+    steps = run["steps"].values()
+    has_completed = any(
+        step["status"] == "completed" or (step.get("branches") or {}).get("completed") for step in steps
+    )
+    return run["status"] == "failed" and not has_completed
 
 
 def _mean(costs: Sequence[Mapping[str, Any]]) -> dict[str, float]:
@@ -61,6 +72,8 @@ def _mean(costs: Sequence[Mapping[str, Any]]) -> dict[str, float]:
 def _show(found: dict[str, Any]) -> None:
     out, used = console(), found["per_run"]
     out.print(f"1,000 runs of {found['workflow']}, by its last {found['runs']}:")
+    if left_out := found["left_out"]:
+        out.print(f"Left out: {counted(left_out, 'runs')} that failed before a step completed.")
     for name, title in SYSTEMS.items():
         out.print(f"  {title:<26}{found['usd_per_1000_runs'][name]:>10.4f} USD")
     parts = {"write_units": "write units", "read_units": "read units", "invocations": "messages",
