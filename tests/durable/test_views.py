@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
+from stepwell.api.routes import create_app
 from stepwell.api.runs.explain import explain
 from stepwell.api.runs.flows import read_drawn
 from stepwell.api.runs.moments import state_view
@@ -15,6 +17,7 @@ from stepwell.runtime.calls import survey
 from stepwell.runtime.calls.moments import as_of
 from stepwell.runtime.loop.driving import run_now
 from stepwell.testing.kit import Run, Stepwell
+from tests.api.kit import event
 from tests.durable.conftest import Flows
 
 ORDER = """
@@ -255,3 +258,44 @@ def test_an_update_of_a_run_whose_code_no_longer_fits_is_logged_once_and_taken_w
     kit.reload()
     kit.advance("2m")
     assert run.result == ["yes"]
+
+
+REFUSING = """
+from stepwell import workflow
+
+def look(what: str):
+    return what
+
+@workflow
+async def ask(ctx):
+    answers = []
+    answer = ctx.update("answer", lambda text: answers.append(text))
+
+    @answer.validator
+    def is_text(text: str) -> None:
+        if not text:
+            raise ValueError("it is empty")
+
+    await ctx.step(look, "cup")
+    await ctx.event("go")
+    return answers
+"""
+
+
+def test_explain_says_of_a_run_that_waits_for_code_which_updates_wait_for_it_too(flows: Flows) -> None:
+    """An update that was refused waits for nothing."""
+    kit = flows(REFUSING)
+    run = kit.start("ask")
+    assert run.status == "waiting"
+    with pytest.raises(Conflict, match="it is empty"):
+        run.update("answer", {"text": ""}, "u1")
+    flows.write(REFUSING.replace("ctx.step(look", "ctx.step(peek"))
+    kit.reload()
+    run.event("go")
+    with pytest.raises(Conflict):
+        run.update("answer", {"text": "yes"}, "u2")
+    explained = create_app(kit._parts).resolve(event("GET", f"/runs/{run.id}/explain"))
+    told = json.loads(explained["body"])
+    assert told["waiting_for"] == "code"
+    assert "non_determinism" in told["why"]
+    assert "The update answer is pending since 20" in told["why"]

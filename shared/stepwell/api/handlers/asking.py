@@ -30,6 +30,7 @@ from stepwell.api.runs.explained_approvals import by_credentials
 from stepwell.api.runs.flows import read_drawn
 from stepwell.api.runs.histories import last_entry, read_history
 from stepwell.api.runs.moments import StateQueryString, state_view
+from stepwell.api.runs.pending_updates import with_updates
 from stepwell.api.runs.ran import words_of
 from stepwell.api.runs.rollbacks import node_not_undone
 from stepwell.api.runs.states import error_of
@@ -182,6 +183,8 @@ async def get_explanation(call: Call) -> Answer:
     statuses = await read_statuses(service, at)
     pause = None if at.token.ended else await call.parts.workflow_pauses.of(at.run.workflow)
     explanation = explain(at, call.parts.ports.clock.now_ms(), last, statuses, pause)
+    if at.graph.replays:
+        explanation = await with_updates(explanation, call.parts.ports)
     if call.identity.name:
         for waker in explanation["wakers"]:
             waker["detail"] = by_credentials(waker["detail"])
