@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from stepwell.limits import BODY_BYTES, TAGS
+from stepwell.violations import worded
 from tests.api.kit import START_MS, World, event
 
 RUN_FIELDS = {
@@ -247,3 +248,44 @@ def test_a_mistake_in_a_body_is_told_in_plain_words() -> None:
         "the body is wrong: body: it must be a JSON object",
         "the body is wrong: /name: it is missing",
     ]
+
+
+MONTHLY = """
+workflow: monthly
+input_schema:
+  type: object
+  required: [month, year]
+  properties: {year: {type: integer}, of: {type: object, required: [shop]}}
+nodes:
+  work: {run: python:shop.charge, timeout: 1m}
+"""
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"year": 2027}, "the input lacks `month`"),
+        ({}, "the input lacks `month`, `year`"),
+        ([], "the input must be object"),
+        ({"month": 1, "year": 2027, "of": {}}, "the input violates input_schema: /of lacks `shop`"),
+    ],
+)
+def test_an_input_that_its_schema_refuses_is_told_in_plain_words(given: Any, said: str) -> None:
+    reply = World(MONTHLY).post("/workflows/monthly/runs", {"input": given})
+    assert (reply.status, reply.json["detail"]) == (422, said)
+
+
+@pytest.mark.parametrize(
+    ("message", "said"),
+    [
+        (
+            "the input violates input_schema: / lacks month; /year must be integer",
+            "the input violates input_schema: it lacks `month`; /year must be integer",
+        ),
+        ("after ship, the state violates state_schema: / lacks total", "after ship, the state lacks `total`"),
+        ("the run's result violates output_schema: / must be object", "the run's result must be object"),
+        ("a file / lacks sense", "a file / lacks sense"),
+    ],
+)
+def test_what_a_schema_refuses_is_worded_and_other_messages_are_as_they_were(message: str, said: str) -> None:
+    assert worded(message) == said

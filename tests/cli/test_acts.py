@@ -91,7 +91,7 @@ def test_a_single_mistake_is_told_once(api: FakeApi, cli: Cli) -> None:
     problem = {"code": "invalid_input", "detail": detail, "errors": [{"path": "/input", "message": "lacks order_id"}]}
     api.on("POST", "/runs/r1/approve", (422, problem))
     hint = "correct the input as the message says"
-    assert cli("approve", "r1").stderr == f"error: {detail} [invalid_input]\n  hint: {hint}\n"
+    assert cli("approve", "r1").stderr == f"error: the input lacks `order_id` [invalid_input]\n  hint: {hint}\n"
 
 
 def test_a_part_of_an_id_is_answered_with_the_whole(api: FakeApi, cli: Cli) -> None:

@@ -199,7 +199,7 @@ def test_an_input_that_the_schema_refuses_is_not_simulated(tmp_path: Path) -> No
         f"workflow: w\ninput_schema: {schema}\ntimeline: [{{name: a, run: 'python:x.f'}}]\n"
     )
     told = simulate("w", str(tmp_path), "-i", "{}")
-    assert (told.exit_code, "lacks order_id" in told.output) == (2, True), told.output
+    assert (told.exit_code, "lacks `order_id`" in told.output) == (2, True), told.output
     assert simulate("w", str(tmp_path), "-i", '{"order_id": "A-1"}').exit_code == 0
     assert simulate("w", str(tmp_path)).exit_code == 0
 

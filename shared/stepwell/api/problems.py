@@ -12,6 +12,7 @@ from stepwell.definition.graph import Json
 from stepwell.error_hints import hint_for
 from stepwell.errors import Conflict, EngineFault, InvalidInput, NewerFormat, NotFound, PortError, UserError
 from stepwell.limits import NEWER_FORMAT_MS, SECOND_MS
+from stepwell.violations import worded
 
 log = logging.getLogger("stepwell.api")
 
@@ -93,7 +94,7 @@ def refused(error: UserError, more: Mapping[str, Json] | None = None) -> Answer:
     errors = [{"path": problem.path, "message": problem.message} for problem in error.problems]
     if not errors and status in _WRONG:
         errors = [{"path": _PATHS.get(error.code, ""), "message": error.message}]
-    return problem(status, error.code, error.message, hint=error.hint, more={**(more or {}), "errors": errors})
+    return problem(status, error.code, worded(error.message), hint=error.hint, more={**(more or {}), "errors": errors})
 
 
 def problem(

@@ -17,6 +17,7 @@ from stepwell.cli.views.words import printable
 from stepwell.client.errors import ApiProblem
 from stepwell.errors import StepwellError, UserError
 from stepwell.settings import read_settings
+from stepwell.violations import worded
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -65,7 +66,7 @@ def print_error(error: StepwellError, *, as_json: bool = False, commands: Iterab
     headline = _headline(error)
     typer.echo(f"error: {printable(headline)} [{printable(error.code)}]", err=True)
     for path, message in _details(error):
-        if message not in headline:  # a single mistake is in both
+        if message not in headline.replace("`", ""):  # a single mistake is in both
             typer.echo(f"  {printable(path)}{': ' if path else ''}{printable(message)}", err=True)
     typer.echo(f"  hint: {printable(hint)}", err=True)
 
@@ -102,8 +103,8 @@ def _document(error: StepwellError, hint: str) -> Mapping[str, Any]:
 
 def _headline(error: StepwellError) -> str:
     if isinstance(error, ApiProblem) and error.title and error.title != error.message:
-        return f"{error.title}: {error.message}"
-    return error.message
+        return f"{error.title}: {worded(error.message)}"
+    return worded(error.message)
 
 
 def _details(error: StepwellError) -> list[tuple[str, str]]:

@@ -11,6 +11,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from stepwell.definition.durations import span
+from stepwell.violations import worded
 
 _APPROVAL = re.compile(r"approval(?:_\d+)?")  # the name of one of several in a wait
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z")
@@ -94,7 +95,7 @@ def error_words(error: Mapping[str, Any]) -> str:
     """Describes an error, such as `CardDeclined: no funds (step charge, 3 tries)`."""
     where = [f"step {error['step']}"] if error.get("step") else []
     tries = [f"{error['attempts']} tries"] if (error.get("attempts") or 0) > 1 else []
-    told = f"{error.get('type') or 'error'}: {error.get('message') or ''}".rstrip(": ")
+    told = f"{error.get('type') or 'error'}: {worded(str(error.get('message') or ''))}".rstrip(": ")
     return printable(f"{told} ({', '.join(where + tries)})" if where or tries else told)
 
 
