@@ -197,6 +197,16 @@ def test_dev_serves_the_folder_and_exits_as_the_server_says(cli: Cli, monkeypatc
     assert served == [Path("workflows"), Path(".stepwell"), 8787, True, Path(), Path("d"), 0, False]
 
 
+@pytest.mark.parametrize("given", ["", " "])
+def test_dev_with_an_empty_data_folder_is_wrong_usage_and_writes_nothing(cli: Cli, given: str) -> None:
+    """A variable of the shell that is not set: the files of the server would be among those of the project."""
+    before = {*Path().iterdir()}
+    result = cli("dev", ".", "--data", given, "--port", "0")
+    assert result.exit_code == 2
+    assert "--data is empty: it names no folder [bad_usage]" in result.stderr
+    assert {*Path().iterdir()} == before
+
+
 def test_dev_without_its_packages_says_what_to_install(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     monkeypatch.delitem(sys.modules, "stepwell.local.dev", raising=False)

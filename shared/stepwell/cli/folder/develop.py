@@ -44,7 +44,7 @@ _SUFFIXES: Mapping[str, Form] = {".svg": Form.SVG, ".dot": Form.DOT, ".mmd": For
 
 def dev(
     folder: OfFolder = None,
-    data: Annotated[Path | None, option("--data", "DIR", "Data folder; default .stepwell.")] = None,
+    data: Annotated[str | None, option("--data", "DIR", "Data folder; default .stepwell.")] = None,
     port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0: any free port.")] = DEFAULT_PORT,
     reload: Annotated[bool, typer.Option("--reload/--no-reload", help="Reload the folder when it changes.")] = True,
     aws: Annotated[bool, typer.Option("--aws", help="Deploy to an AWS emulator; runs are lost at the end.")] = False,
@@ -54,11 +54,19 @@ def dev(
 ) -> None:
     """Run API, coordinator, worker and timers on this machine."""
     chosen = existing_folder(folder)
-    kept = data or read_settings().data_dir
+    kept = read_settings().data_dir if data is None else _data_folder(data)
     content = read_json(given, "-i") if given else {}
     then = partial(_start_run, workflow, content) if workflow else None
     serve = partial(_emulated, as_json=as_json) if aws else _local
     raise typer.Exit(serve(chosen, kept, port, reload, then))
+
+
+def _data_folder(given: str) -> Path:
+    """Returns the folder of `--data`. Raises UserError for an empty one, which would be this folder."""
+    if not given.strip():
+        hint = "name a folder, such as --data .stepwell, or leave --data out"
+        raise UserError("--data is empty: it names no folder", code="bad_usage", hint=hint)
+    return Path(given)
 
 
 def _start_run(workflow: str, content: Json, url: str) -> None:
