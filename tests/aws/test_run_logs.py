@@ -106,3 +106,25 @@ def test_a_refusal_is_an_outage_that_names_the_request() -> None:
     cloud.stub.add_client_error("filter_log_events", "AccessDeniedException", "not allowed")
     with pytest.raises(PortError, match="FilterLogEvents"):
         cloud.page(5)
+
+
+def test_a_token_that_cloudwatch_does_not_know_is_a_bad_cursor() -> None:
+    """It tells nothing of an outage, which a client would wait for; CloudWatch forgets a token after a day."""
+    cloud = Cloud()
+    cloud.stub.add_client_error("filter_log_events", "InvalidParameterException", "the token is invalid")
+    with pytest.raises(InvalidInput) as refused:
+        cloud.page(5, "0:old")
+    assert refused.value.code == "bad_cursor"
+
+
+def test_a_run_that_ended_before_the_time_asked_for_has_no_lines_and_costs_no_request() -> None:
+    asked = Asked(RUN, 100, 99, 5)
+    assert run_now(CloudWatchLogs(GROUPS, lambda: Cloud().client).read(asked)) == LogPage([])
+
+
+def test_a_line_in_which_users_name_something_else_attempt_is_told() -> None:
+    """What code logs as `extra` stands beside the engine's own ids, and may replace them."""
+    cloud = Cloud()
+    cloud.answers("group-default", 5, event(1, 10, message="hello", attempt="third", step={"a": 1}))
+    cloud.answers("group-gpu", 4)
+    assert cloud.page(5).lines == [LogLine("1", 10, "", "{'a': 1}", 0, "hello")]

@@ -13,8 +13,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from stepwell.aws.calls import Retry
+from stepwell.aws.failures import code_of
 from stepwell.aws.protocols import LogsClient
-from stepwell.errors import InvalidInput
+from stepwell.definition.graph import Json
+from stepwell.errors import InvalidInput, PortError
 from stepwell.limits import LOG_CALLS
 from stepwell.runtime.starts.admission import place_in
 from stepwell.runtime.stores.log_lines import Asked, LogLine, LogPage
@@ -30,6 +32,8 @@ class CloudWatchLogs:
 
     async def read(self, asked: Asked) -> LogPage:
         number, token = _place(asked.cursor)
+        if asked.until_ms is not None and asked.until_ms < asked.since_ms:
+            return LogPage([])  # CloudWatch refuses a time that ends before it begins
         lines: list[LogLine] = []
         for _ in range(LOG_CALLS):
             if number >= len(self._groups) or len(lines) >= asked.limit:
@@ -52,7 +56,12 @@ class CloudWatchLogs:
             request["endTime"] = asked.until_ms
         if token:
             request["nextToken"] = token
-        return self._retry.call("FilterLogEvents", lambda: self._client().filter_log_events(**request))
+        try:
+            return self._retry.call("FilterLogEvents", lambda: self._client().filter_log_events(**request))
+        except PortError as error:
+            if token and code_of(error.__cause__) == "InvalidParameterException":
+                raise _bad_cursor() from error
+            raise
 
 
 def _place(cursor: str) -> tuple[int, str]:
@@ -60,8 +69,12 @@ def _place(cursor: str) -> tuple[int, str]:
     number, _, token = cursor.partition(":")
     place = place_in(number or "0")
     if place is None:
-        raise InvalidInput("the cursor is of another list", code="bad_cursor", hint="pass next_cursor")
+        raise _bad_cursor()
     return place, token
+
+
+def _bad_cursor() -> InvalidInput:
+    return InvalidInput("the cursor is of another list, or too old", code="bad_cursor", hint="pass next_cursor")
 
 
 def _line(event: Mapping[str, Any], run_id: str) -> LogLine | None:
@@ -78,4 +91,9 @@ def _line(event: Mapping[str, Any], run_id: str) -> LogLine | None:
         text = f"{text}\n{trace}"
     name = event.get("eventId") or f"{event['timestamp']} {event['message']}"  # the emulator gives none
     return LogLine(str(name), int(event["timestamp"]), str(line.get("level", "")).lower(),
-                   str(line.get("step") or ""), int(line.get("attempt") or 0), text)  # fmt: skip
+                   str(line.get("step") or ""), _attempt(line.get("attempt")), text)  # fmt: skip
+
+
+def _attempt(told: Json) -> int:
+    """The attempt's number; 0 where the user's code has logged something else by this name."""
+    return told if isinstance(told, int) else 0
