@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import typer
+from botocore.exceptions import ClientError
 
 from stepwell.aws import alarm_states
 from stepwell.cli.deploying.alarming import OUTPUT, with_address
@@ -63,21 +64,26 @@ def test_a_person_is_asked_once_and_a_program_is_told(project: Path, monkeypatch
 
 
 class Pages:
-    """A client of boto3 whose every list has one page."""
+    """A client of boto3 whose every list has one page, or fails. `asked`: what its lists were asked for."""
 
     def __init__(self, **pages: Any) -> None:
         self._pages = pages
+        self.asked: list[Any] = []
 
     def get_paginator(self, name: str) -> Any:
-        page = self._pages[name]
+        page, asked = self._pages[name], self.asked
 
         class Paginator:
-            def paginate(self, **_: Any) -> list[Any]:
+            def paginate(self, **given: Any) -> list[Any]:
+                asked.append(given)
+                if isinstance(page, Exception):
+                    raise page
                 return [page]
 
         return Paginator()
 
 
+TOPIC = "arn:aws:sns:eu-west-1:1:told"
 AT = datetime(2026, 3, 1, 13, tzinfo=UTC)
 FORMATION = Pages(
     list_stack_resources={
@@ -90,9 +96,9 @@ FORMATION = Pages(
 WATCH = Pages(
     describe_alarms={
         "MetricAlarms": [
-            {"AlarmName": "Shop-Age", "StateValue": "OK", "AlarmActions": ["arn:t"]},
+            {"AlarmName": "Shop-Age", "StateValue": "OK", "AlarmActions": [TOPIC]},
             {"AlarmName": "Shop-Overdue", "StateValue": "ALARM", "AlarmDescription": "Runs waited.",
-             "StateUpdatedTimestamp": AT, "AlarmActions": ["arn:t"]},
+             "StateUpdatedTimestamp": AT, "AlarmActions": [TOPIC]},
         ]
     }
 )  # fmt: skip
@@ -139,19 +145,31 @@ def test_a_stack_without_alarms_is_named() -> None:
         alarm_states.read_states(Pages(list_stack_resources={"StackResourceSummaries": []}), WATCH, NOTICES, "Shop")
 
 
-def test_all_alarms_of_a_stack_with_several_engines_are_asked_for() -> None:
-    """CloudWatch takes a hundred names at once."""
-    names = [f"Shop-{number}" for number in range(250)]
-    listed = [{"ResourceType": "AWS::CloudWatch::Alarm", "PhysicalResourceId": name} for name in names]
+def test_a_stack_that_is_not_there_is_no_fault_of_the_credentials() -> None:
+    missing = ClientError(
+        {"Error": {"Code": "ValidationError", "Message": "Stack with id Shop does not exist"}}, "List"
+    )
+    with pytest.raises(NotFound, match="no stack Shop") as refused:
+        alarm_states.read_states(Pages(list_stack_resources=missing), WATCH, NOTICES, "Shop")
+    assert refused.value.code == "no_stack"
+    refusal = ClientError({"Error": {"Code": "AccessDenied", "Message": "no"}}, "List")
+    with pytest.raises(ClientError, match="AccessDenied"):
+        alarm_states.read_states(Pages(list_stack_resources=refusal), WATCH, NOTICES, "Shop")
 
-    class Watch:
-        def get_paginator(self, _: str) -> Watch:
-            return self
 
-        def paginate(self, AlarmNames: list[str]) -> list[Any]:  # noqa: N803 - CloudWatch's name
-            assert len(AlarmNames) <= 100
-            return [{"MetricAlarms": [{"AlarmName": name, "StateValue": "OK"} for name in AlarmNames]}]
+def test_all_alarms_of_a_large_stack_are_looked_at() -> None:
+    """CloudWatch describes a hundred in one request. One that rings must not be left out."""
+    names = [f"Alarm-{number}" for number in range(250)]
+    resources = [{"ResourceType": "AWS::CloudWatch::Alarm", "PhysicalResourceId": name} for name in names]
+    watch = Pages(describe_alarms={"MetricAlarms": []})
+    alarm_states.read_states(Pages(list_stack_resources={"StackResourceSummaries": resources}), watch, NOTICES, "Shop")
+    assert [len(one["AlarmNames"]) for one in watch.asked] == [100, 100, 50]
+    assert [name for one in watch.asked for name in one["AlarmNames"]] == names
 
-    formation = Pages(list_stack_resources={"StackResourceSummaries": listed})
-    found, _ = alarm_states.read_states(formation, Watch(), NOTICES, "Shop")
-    assert {one.name for one in found} == {*names}
+
+def test_an_alarm_of_the_users_may_call_a_function_which_has_no_addresses() -> None:
+    calls = "arn:aws:lambda:eu-west-1:1:function:mend"
+    alarm = {"AlarmName": "Shop-Own", "StateValue": "OK", "AlarmActions": [calls, TOPIC]}
+    notices = Pages(list_subscriptions_by_topic={"Subscriptions": []})
+    alarm_states.read_states(FORMATION, Pages(describe_alarms={"MetricAlarms": [alarm]}), notices, "Shop")
+    assert notices.asked == [{"TopicArn": TOPIC}]

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from stepwell.aws.failures import code_of
 from stepwell.aws.identity import credentials_error
 from stepwell.definition.graph import Json
 from stepwell.errors import NotFound
 from stepwell.values import dataclass
 
-_ASKED = 100  # names in one request: CloudWatch takes no more
 _KIND = "AWS::CloudWatch::Alarm"
+_AT_ONCE = 100  # alarms that CloudWatch describes in one request
+_TOPIC = re.compile(r"arn:[a-z-]+:sns:")
+_HINT = "give its name, --stack NAME, and its region, --region NAME; or deploy with alarms"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,22 +50,28 @@ def alarm_states(profile: str, region: str, stack: str) -> tuple[list[AlarmState
 
 def read_states(formation: Any, watch: Any, notices: Any, stack: str) -> tuple[list[AlarmState], list[dict[str, Json]]]:
     """As `alarm_states`, with these clients of boto3."""
-    pages = formation.get_paginator("list_stack_resources").paginate(StackName=stack)
-    names = [
-        one["PhysicalResourceId"]
-        for page in pages
-        for one in page["StackResourceSummaries"]
-        if one["ResourceType"] == _KIND
-    ]
+    names = _alarms_of(formation, stack)
     if not names:
-        hint = "give its name, --stack NAME, and its region, --region NAME; or deploy with alarms"
-        raise NotFound(f"the stack {stack} has no alarms", code="no_stack", hint=hint)
-    described = [one for begin in range(0, len(names), _ASKED)
-                 for page in watch.get_paginator("describe_alarms").paginate(AlarmNames=names[begin : begin + _ASKED])
+        raise NotFound(f"the stack {stack} has no alarms", code="no_stack", hint=_HINT)
+    described = [one for at in range(0, len(names), _AT_ONCE)
+                 for page in watch.get_paginator("describe_alarms").paginate(AlarmNames=names[at : at + _AT_ONCE])
                  for one in page["MetricAlarms"]]  # fmt: skip
     found = [_state(one) for one in described]
-    topics = {topic for one in described for topic in one.get("AlarmActions", ())}
-    return sorted(found, key=lambda one: (one.state != "ALARM", one.name)), list(_told(notices, sorted(topics)))
+    actions = {action for one in described for action in one.get("AlarmActions", ())}
+    topics = sorted(action for action in actions if _TOPIC.match(action))  # an alarm may also call a function
+    return sorted(found, key=lambda one: (one.state != "ALARM", one.name)), list(_told(notices, topics))
+
+
+def _alarms_of(formation: Any, stack: str) -> list[str]:
+    """Returns the names of a stack's alarms. Raises NotFound if there is no such stack."""
+    try:
+        pages = list(formation.get_paginator("list_stack_resources").paginate(StackName=stack))
+    except ClientError as error:
+        if code_of(error) == "ValidationError":
+            raise NotFound(f"there is no stack {stack}", code="no_stack", hint=_HINT) from error
+        raise
+    resources = [one for page in pages for one in page["StackResourceSummaries"]]
+    return [one["PhysicalResourceId"] for one in resources if one["ResourceType"] == _KIND]
 
 
 def _state(alarm: Mapping[str, Any]) -> AlarmState:
