@@ -252,6 +252,21 @@ def test_retry_after_says_how_long_to_wait_else_the_pauses_grow(on: Both, pauses
     assert 0.2 <= second <= 0.4 <= third <= 0.8
 
 
+def test_the_pause_stays_at_its_longest_however_often_a_call_is_sent_again() -> None:
+    assert 15 <= exchange._pause_seconds(answer(503), 10_000) <= 30
+
+
+def test_a_call_waits_for_a_free_connection_as_long_as_it_takes() -> None:
+    """A hundred calls that wait for results have all connections, each for half a minute; others come after them."""
+
+    def limits(request: httpx.Request) -> httpx.Response:
+        assert request.extensions["timeout"]["pool"] is None
+        return answer(200, RUN)
+
+    with Client(URL, transport=httpx.MockTransport(limits)) as client:
+        assert client.handle("r1").status() == "running"
+
+
 def test_retry_after_asks_for_thirty_seconds_at_most() -> None:
     assert exchange._pause_seconds(answer(429, retry_after="86400"), 0) == 30
 
@@ -268,6 +283,16 @@ def test_a_result_waits_no_longer_than_its_caller() -> None:
         assert pause.seconds <= 1
         with pytest.raises(TimeoutError, match="answered 503"):
             steps.send(None)
+
+
+def test_a_result_whose_time_is_over_before_a_connection_is_free_is_a_timeout_on_this_machine_too() -> None:
+    api = Api(httpx.PoolTimeout("all are taken"))
+    with Client("http://127.0.0.1:8787", transport=api) as client, pytest.raises(TimeoutError, match="no answer"):
+        client.handle("r1").result(0)
+    steps = client._api.steps(flows.result("r1", 600))
+    request = next(steps)
+    assert isinstance(request, Request)
+    assert client._api.arguments(request)["timeout"].pool > 590
 
 
 @pytest.mark.parametrize("gone", [httpx.ReadTimeout("late"), httpx.ConnectError("refused"), answer(503)])

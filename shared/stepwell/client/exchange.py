@@ -31,6 +31,7 @@ CONNECT_SECONDS = 5.0
 ANSWER_SECONDS = WAIT_ANSWER_SECONDS + 10.0
 GRACE_SECONDS = 2.0  # that an answer may be late when its caller gives up
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.2, 30.0
+_DOUBLINGS = 8  # of the pause, until it is the longest
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 AGAIN = frozenset({429, 500, 502, 503, 504})
 # What OpenSSL says, depending on its version, of an answer that is not TLS; `stepwell dev` speaks http alone.
@@ -68,8 +69,11 @@ class Api:
 
     @property
     def options(self) -> dict[str, Any]:
-        """The options of the httpx client. A proxy from the environment cannot reach this machine's loopback."""
-        timeout = httpx.Timeout(ANSWER_SECONDS, connect=CONNECT_SECONDS)
+        """The options of the httpx client. A proxy from the environment cannot reach this machine's loopback.
+
+        A call waits for a free connection as long as it takes: a hundred calls that wait for a result have all of them.
+        """
+        timeout = httpx.Timeout(ANSWER_SECONDS, connect=CONNECT_SECONDS, pool=None)
         return {"base_url": self._base, "timeout": timeout, "trust_env": not self.local}
 
     def arguments(self, request: Request[Any]) -> dict[str, Any]:
@@ -142,7 +146,8 @@ class Api:
         """The time limit of a read, or of a call whose caller gives up at a time. Other calls have that of all."""
         if request.until is not None:
             left = max(request.until - time.monotonic(), 0) + GRACE_SECONDS
-            return {"timeout": httpx.Timeout(min(left, ANSWER_SECONDS), connect=min(left, CONNECT_SECONDS))}
+            timeout = httpx.Timeout(min(left, ANSWER_SECONDS), connect=min(left, CONNECT_SECONDS), pool=left)
+            return {"timeout": timeout}
         if self._limits(request):
             return {"timeout": httpx.Timeout(self.read_seconds, connect=CONNECT_SECONDS)}
         return {}
@@ -161,6 +166,8 @@ class Api:
             return answer.status_code == httpx.codes.TOO_MANY_REQUESTS or (
                 request.repeatable and answer.status_code in AGAIN
             )
+        if isinstance(answer, httpx.PoolTimeout):
+            return True  # all connections are taken
         if isinstance(answer, _NOT_SENT):
             return not self.local  # nothing listens at this machine's port: waiting does not help
         return request.repeatable and isinstance(answer, httpx.TransportError)
@@ -258,5 +265,5 @@ def _pause_seconds(answer: Answer, attempt: int) -> float:
     said = answer.headers.get("retry-after", "") if isinstance(answer, httpx.Response) else ""
     if said.isdecimal():
         return min(float(said), LONGEST_PAUSE_SECONDS)
-    longest = min(FIRST_PAUSE_SECONDS * (1 << attempt), LONGEST_PAUSE_SECONDS)
+    longest = min(FIRST_PAUSE_SECONDS * (1 << min(attempt, _DOUBLINGS)), LONGEST_PAUSE_SECONDS)
     return random.uniform(longest / 2, longest)  # noqa: S311 - it spreads callers, and hides nothing
