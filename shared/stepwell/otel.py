@@ -6,6 +6,7 @@ Imported only where somebody asks for traces: the SDK takes a while to import.
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
@@ -42,10 +43,18 @@ class Traces:
         narrator = await self._service.narrator(header.run_id)
         entries = [entry async for entry in narrator.entries()]
         spans = [self._readable(header, span) for span in spans_of(header, entries)]
-        if self._exporter.export(spans) is not SpanExportResult.SUCCESS:
-            raise PortError(f"the spans of run {header.run_id} were not taken",
+        why = self._refusal(spans)
+        if why is not None:
+            raise PortError(f"the spans of run {header.run_id} were not taken{why}",
                             hint="see OTEL_EXPORTER_OTLP_ENDPOINT")  # fmt: skip
         return True
+
+    def _refusal(self, spans: Sequence[ReadableSpan]) -> str | None:
+        """Sends the spans. Returns why nobody took them; None if somebody did."""
+        try:
+            return None if self._exporter.export(spans) is SpanExportResult.SUCCESS else ""
+        except Exception as error:  # older exporters let out what their HTTP library raises
+            return f": {error}"
 
     def _readable(self, header: Header, span: Span) -> ReadableSpan:
         trace_id = tracing.context_of(header).trace_id
@@ -84,6 +93,8 @@ class Background:
             run_now(self._traces.send(header))
         except StepwellError as error:
             _logger.warning("the spans of run %s are lost: %s", header.run_id, error)
+        except Exception:
+            _logger.exception("the spans of run %s are lost", header.run_id)
 
 
 def _context(trace_id: str, span_id: str, *, is_remote: bool = False) -> SpanContext:

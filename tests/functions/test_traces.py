@@ -81,6 +81,19 @@ def test_a_collector_that_does_not_answer_takes_a_batch_little_time(
     assert "the spans of 98 more runs are lost: sending takes too long" in caplog.text
 
 
+def test_a_run_whose_spans_cannot_be_told_brings_no_batch_again(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its batch is done by then: all its events would be sent once more, a hundred times."""
+
+    def broken(run_id: str) -> None:
+        if run_id == "run7":
+            raise KeyError("an odd entry")
+
+    assert len(batch(monkeypatch, broken, lambda: 1)) == 100
+    assert "the spans of run run7 are lost" in caplog.text
+
+
 def test_a_collector_that_is_slow_gets_what_fits_into_the_invocation(monkeypatch: pytest.MonkeyPatch) -> None:
     left = [250]
 

@@ -13,9 +13,10 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from stepwell.engine.actions import Outcome
 from stepwell.engine.records import Status
 from stepwell.errors import PortError
-from stepwell.otel import Traces
+from stepwell.otel import Background, Traces
 from stepwell.runtime.log import tracing
 from stepwell.runtime.loop.driving import run_now
+from stepwell.runtime.ports.headers import Header
 from stepwell.runtime.starts.starting import Start
 from tests.runtime.kit import World, fails
 
@@ -113,6 +114,37 @@ def test_a_run_that_goes_on_is_not_sent_and_spans_that_nobody_takes_are_told() -
     world.deliver()
     assert world.header(waiting).status is Status.WAITING
     assert not run_now(Traces(world.service, Full()).send(world.header(waiting)))
+
+
+class Breaking(SpanExporter):
+    """An exporter of the oldest release that is supported, whose collector is away."""
+
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        raise ConnectionError("refused")
+
+
+def test_what_an_exporter_raises_is_told_as_any_other_refusal() -> None:
+    world, run_id = played()
+    with pytest.raises(PortError, match="not taken: refused"):
+        run_now(Traces(world.service, Breaking()).send(world.header(run_id)))
+
+
+def test_spans_that_cannot_be_told_are_a_line_of_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    world, run_id = played()
+    background = Background(Traces(world.service, Breaking()))
+    run_now(background(world.header(run_id)))
+    background._pool.shutdown()
+    assert f"the spans of run {run_id} are lost: " in caplog.text
+
+    class Odd(Traces):
+        async def send(self, header: Header) -> bool:
+            raise KeyError("an odd entry")
+
+    caplog.clear()
+    background = Background(Odd(world.service, Breaking()))
+    run_now(background(world.header(run_id)))
+    background._pool.shutdown()
+    assert f"the spans of run {run_id} are lost" in caplog.text
 
 
 def test_a_step_gets_the_context_of_its_attempt_which_is_the_span_that_is_told() -> None:

@@ -46,6 +46,9 @@ def traces_of(aws: Deployed) -> Send:
             except StepwellError as error:
                 failures += 1
                 _logger.warning("the spans of run %s are lost: %s", header.run_id, error)
+            except Exception:
+                failures += 1
+                _logger.exception("the spans of run %s are lost", header.run_id)
 
     return send
 
