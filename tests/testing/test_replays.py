@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from stepwell.errors import NotFound, UserError
-from stepwell.local.replaying import exported, replay
+from stepwell.local.replaying import exported, read_exports, replay
 from stepwell.testing.kit import Run, Stepwell
 from stepwell.testing.replays import assert_replays
 
@@ -70,6 +70,16 @@ def told(run: Run, folder: Path, *changes: tuple[str, str]) -> str:
 
 def test_a_run_that_waits_replays_and_says_what_it_awaits(run: Run, tmp_path: Path) -> None:
     assert told(run, tmp_path / "new") == "replays: 11 operations, would now await event paid"
+
+
+def test_an_export_that_another_program_has_written_anew_is_read(run: Run, tmp_path: Path) -> None:
+    """Such as jq, which escapes no separator of lines but the line feed."""
+    first, *others = run.export()
+    tags = {"note": "one\u2028two\x85three"}
+    lines = [{**first, "run": {**first["run"], "tags": tags}}, *others]
+    (tmp_path / "run.jsonl").write_text("\n".join(json.dumps(line, ensure_ascii=False) for line in lines) + "\n")
+    (export,) = read_exports(tmp_path / "run.jsonl")
+    assert (export.run["tags"], len(export.logs)) == (tags, len({line["token"] for line in others}))
 
 
 def test_a_run_that_ended_replays_to_its_end(run: Run, tmp_path: Path) -> None:

@@ -96,9 +96,12 @@ def read_exports(path: Path) -> list[Export]:
 
 
 def _lines_of(file: Path) -> list[str]:
-    """Returns the lines of an export. Raises UserError if it is no text."""
+    """Returns the lines of an export. Raises UserError if it is no text.
+
+    Only a line feed ends one: a text in it may have other separators, where another program has written the file.
+    """
     try:
-        return file.read_text(encoding="utf-8").splitlines()
+        return file.read_text(encoding="utf-8").split("\n")
     except UnicodeDecodeError as error:
         raise UserError(f"{file} is not an export of a run: {error}", code="bad_export",
                         hint="create one: stepwell export RUN") from error  # fmt: skip
