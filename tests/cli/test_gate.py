@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from stepwell.cli.deploying.gate import _FEW, asked_of, gate_runs, print_gated
+from stepwell.definition.checks import taken
+from stepwell.local import gating
 from stepwell.local.gating import Gated, Verdict
 from stepwell.local.gating import gated as verdict_of
 from stepwell.local.replaying import exported
@@ -275,3 +277,13 @@ def test_a_call_of_a_service_is_no_code_that_a_run_could_lack(tmp_path: Path) ->
     run = kit.start("m", {})
     assert run.status == "waiting"
     assert verdict_of(exported(run.export(), run.id), tmp_path).verdict is Verdict.KEEPS
+
+
+def test_a_graph_is_gone_through_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thousand runs of a graph of hundreds of nodes are checked before a deployment."""
+    nodes = "".join(f"  - {{name: n{number}, sleep: 1h}}\n" for number in range(50))
+    (tmp_path / "long.yaml").write_text(f"workflow: long\ntimeline:\n{nodes}")
+    run, seen = Stepwell(tmp_path).start("long", {}), []
+    monkeypatch.setattr(gating, "taken", lambda node: seen.append(node.name) or taken(node))
+    assert verdict_of(exported(run.export(), run.id), tmp_path).verdict is Verdict.KEEPS
+    assert len(seen) == len(set(seen)) >= 50

@@ -139,9 +139,9 @@ def _node(record: Record) -> str:
 
 def _code_of(graph: Graph, standing: set[str]) -> Iterator[str]:
     """Yields the folder's code that a run may still need: of the nodes ahead, and of all compensations."""
+    names = _ahead(graph, standing)
     for name, node in graph.nodes.items():
-        ahead = node.step if name in _ahead(graph, standing) else None
-        for step in (ahead, node.compensate):
+        for step in (node.step if name in names else None, node.compensate):
             if step is not None and not step.run.startswith(_ELSEWHERE):
                 yield step.run
 
