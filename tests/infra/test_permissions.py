@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from fnmatch import fnmatch
 from pathlib import Path
 
 import aws_cdk as cdk
@@ -10,6 +11,8 @@ import pytest
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_sqs as sqs
 
+from stepwell.api.routes import ROUTES
+from stepwell.cdk import api
 from stepwell.cdk.engine import StepwellEngine
 from stepwell.cdk.errors import BadProperty, BundlingError
 from stepwell.cdk.permissions import KEY_USE, PERMISSIONS
@@ -398,8 +401,12 @@ def granted(grant: str, auth: str = "iam") -> set[str]:
                 "GET/workflows/*",
                 "GET/runs",
                 "GET/runs/*",
+                "GET/failures",
                 "GET/schedules",
+                "GET/limits",
+                "GET/limits/*",
                 "GET/stats",
+                "GET/health",
                 "GET/deliveries",
                 "GET/stream",
             },
@@ -408,6 +415,14 @@ def granted(grant: str, auth: str = "iam") -> set[str]:
 )
 def test_a_grant_is_for_the_routes_that_it_needs(grant: str, routes: set[str]) -> None:
     assert granted(grant) == routes
+
+
+def test_who_may_read_may_make_every_call_that_only_reads() -> None:
+    """But for dead letters, which are for whoever operates the stack, and the pages of links, which are open."""
+    patterns = [path for _, path in api.READ]
+    paths = {route.path for route in ROUTES if route.method == "GET"}
+    left = {path for path in paths if not any(fnmatch(path, pattern) for pattern in patterns)}
+    assert left == {"/dlq", "/dlq/{letter_id}", "/approvals/{token}"}
 
 
 def test_a_grant_says_when_iam_has_no_say() -> None:

@@ -35,8 +35,9 @@ LINK: Routes = (("POST", "/runs/*/links"),)
 STATES: Routes = (("POST", STEP_FUNCTIONS),)
 READ: Routes = tuple(
     ("GET", path)
-    for path in ("/workflows", "/workflows/*", "/runs", "/runs/*", "/schedules", "/stats", "/deliveries", "/stream")
-)
+    for path in ("/workflows", "/workflows/*", "/runs", "/runs/*", "/failures", "/schedules", "/limits", "/limits/*",
+                 "/stats", "/health", "/deliveries", "/stream")
+)  # fmt: skip
 
 # Routes for signed links.
 LINKS: Mapping[str, Sequence[gateway.HttpMethod]] = {

@@ -123,7 +123,7 @@ class StepwellEngine(Construct):
         return self._grant(grantee, api.LINK)
 
     def grant_read(self, grantee: iam.IGrantable) -> iam.Grant:
-        """Allows reading runs, workflows and statistics. Raises BadProperty unless the API uses IAM."""
+        """Allows all calls that only read, but of dead letters. Raises BadProperty unless the API uses IAM."""
         return self._grant(grantee, api.READ)
 
     def grant_step_functions(self, grantee: iam.IGrantable) -> iam.Grant:
