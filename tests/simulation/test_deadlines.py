@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
 from stepwell.definition.authoring import StepDefaults
@@ -78,3 +80,13 @@ timeline:
   - {name: b, run: python:x.b}
 """
     assert found(text) == []
+
+
+def test_the_steps_of_a_long_chain_may_be_written_in_any_order() -> None:
+    """The last one first: each is looked at after what it depends on."""
+    names = [f"s{number}" for number in range(900)]
+    steps = [f"  - {{name: {name}, run: python:x.a, depends_on: [{before}]}}\n"
+             for before, name in pairwise(names)]  # fmt: skip
+    text = f"timeout: 1h\nsteps:\n{''.join(reversed(steps))}  - {{name: s0, wait: {{for: delay, timeout: 2h}}}}\n"
+    codes = [one.code for one in found(text)]
+    assert (codes.count("sleep_outlives_run"), codes[-1]) == (1, "never_completes")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from graphlib import TopologicalSorter
 from heapq import heappop, heappush
 
 from stepwell.definition.authoring import StepDefaults
@@ -121,14 +122,11 @@ def _earliest_ms(graph: Graph) -> Mapping[str, int]:
 
 def _earliest_of_dag(graph: Graph, members: Mapping[str, tuple[str, ...]]) -> Mapping[str, int]:
     earliest: dict[str, int] = {}
-
-    def ends_ms(name: str) -> int:
-        if name not in earliest:
-            earliest[name] = max((ends_ms(one) for one in members[name]), default=0)
-        return earliest[name] + _sleep_ms(graph.nodes[name])
-
-    whole_ms = max((ends_ms(name) for name in members), default=0)
-    return {**earliest, END: whole_ms}
+    ends: dict[str, int] = {}
+    for name in TopologicalSorter(members).static_order():
+        earliest[name] = max((ends[one] for one in members[name]), default=0)
+        ends[name] = earliest[name] + _sleep_ms(graph.nodes[name])
+    return {**earliest, END: max(ends.values(), default=0)}
 
 
 def _sleep_ms(node: Node) -> int:
