@@ -14,6 +14,7 @@ from stepwell.memory.clocks import VirtualClock
 from stepwell.runtime.executor import FunctionSteps
 from stepwell.runtime.folder.loading import load_folder
 from stepwell.simulation import Simulation, parse_assumptions, simulate
+from stepwell.simulation.summary import percentile
 
 
 def graph(text: str) -> Graph:
@@ -149,6 +150,13 @@ def test_a_run_does_not_depend_on_how_many_are_simulated() -> None:
     assert simulated(CHAIN, given, runs=1).max_seconds in {
         simulated(CHAIN, given, runs=2).max_seconds, simulated(CHAIN, given, runs=2).p50_seconds
     }  # fmt: skip
+
+
+def test_a_percentile_is_the_time_that_so_many_percent_do_not_exceed() -> None:
+    hundred = [float(number) for number in range(1, 101)]
+    assert (percentile(hundred, 50), percentile(hundred, 95)) == (50, 95)
+    assert [percentile([1.0, 9.0], percent) for percent in (50, 51, 95)] == [1, 9, 9]
+    assert (percentile([7.0], 50), percentile([], 50)) == (7, None)
 
 
 def test_percentiles_are_those_that_were_given() -> None:

@@ -81,8 +81,8 @@ class Tally:
             runs=len(self._played),
             seed=seed,
             outcomes=tuple(self._outcomes()),
-            p50_seconds=_percentile(times, 0.50),
-            p95_seconds=_percentile(times, 0.95),
+            p50_seconds=percentile(times, 50),
+            p95_seconds=percentile(times, 95),
             max_seconds=times[-1] if times else None,
             usd_per_1000_runs=usd,
             prices_as_of=self._prices.as_of,
@@ -128,6 +128,7 @@ def _too_late(name: str, count: int, runs: int) -> Contradiction:
     )
 
 
-def _percentile(times: Sequence[float], part: float) -> float | None:
+def percentile(times: Sequence[float], percent: int) -> float | None:
     """The nearest-rank percentile of sorted times."""
-    return times[min(int(len(times) * part), len(times) - 1)] if times else None
+    rank = -(-len(times) * percent // 100)  # rounded up
+    return times[rank - 1] if times else None
