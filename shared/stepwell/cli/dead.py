@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -38,7 +39,7 @@ def list_letters(as_json: AsJson = False, url: Url = "") -> None:
 def show_letter(letter_id: LetterId, as_json: ErrorsAsJson = False, url: Url = "") -> None:
     """Show a message that nobody could take, as JSON."""
     with connect(url) as client:
-        print_json(client.dead_letter(_whole(client, letter_id)))
+        print_json(client.dead_letter(_whole(client, [letter_id])[0]))
 
 
 def redrive_letters(
@@ -51,7 +52,7 @@ def redrive_letters(
     if bool(ids) == every:
         raise typer.BadParameter("name dead letters, or say --all", param_hint="ID")
     with connect(url) as client:
-        answer = client.redrive_dead_letters([_whole(client, one) for one in ids or ()])
+        answer = client.redrive_dead_letters(_whole(client, ids or ()))
         sent = more = list(answer["sent"])
         while every and more and answer["left"]:  # a deployed API sends some hundreds in a call
             answer = client.redrive_dead_letters()
@@ -71,7 +72,7 @@ def delete_letters(
     if bool(ids) == unreadable:
         raise typer.BadParameter("name dead letters, or say --unreadable", param_hint="ID")
     with connect(url) as client:
-        answer = client.delete_dead_letters([_whole(client, one) for one in ids or ()])
+        answer = client.delete_dead_letters(_whole(client, ids or ()))
     _finish(answer, as_json, f"deleted {counted(len(answer['deleted']), 'messages')}", "is not there")
 
 
@@ -82,9 +83,14 @@ def _finish(answer: JsonObject, as_json: bool, told: str, left: str) -> None:
         raise typer.Exit(exits.FAILED)
 
 
-def _whole(client: Client, given: str) -> str:
+def _whole(client: Client, given: Sequence[str]) -> list[str]:
+    """The ids that begin so. They are listed once: on AWS that takes seconds. Raises UserError as below."""
+    ids = [str(one["id"]) for one in client.dead_letters()] if given else []
+    return [_beginning(ids, one) for one in given]
+
+
+def _beginning(ids: Sequence[str], given: str) -> str:
     """The id that begins so, if there is one. Raises UserError if there are several."""
-    ids = [str(one["id"]) for one in client.dead_letters()]
     found = [given] if given in ids else [one for one in ids if one.startswith(given)]
     if len(found) > 1:
         message = f"{len(found)} dead letters have an id that begins with {given}: {', '.join(found[:3])}"
