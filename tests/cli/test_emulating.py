@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,7 +14,9 @@ import httpx
 import pytest
 
 from stepwell.aws.emulation.deployment import Stack
+from stepwell.cli.folder import emulate
 from stepwell.cli.folder.emulate import api_key_of, gateway_to
+from stepwell.errors import StepwellError
 
 PAGE = "https://shop.example.com"
 
@@ -72,3 +75,22 @@ def test_the_key_of_an_api_with_keys_is_read_for_its_callers(outputs: dict[str, 
     """Only the stack knows it: `stepwell dev --aws` tells it, so that the next command has it."""
     secrets = SimpleNamespace(get_secret_value=lambda SecretId: {"SecretString": {"arn:of:the:key": "k-1"}[SecretId]})  # noqa: N803
     assert api_key_of(Stack("Stepwell", outputs, {}), lambda service: secrets) == key
+
+
+def test_a_deployment_that_fails_in_any_way_is_logged_and_the_next_change_is_deployed(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    changes = [{(1, f"flows/{name}.py")} for name in ("first", "second", "third")]
+    monkeypatch.setattr(emulate, "watch", lambda *sources, **options: iter(changes))
+    ways = iter([StepwellError("no wheel"), KeyError("files"), None])
+    deployed = []
+
+    def stand() -> Any:
+        if (error := next(ways)) is not None:
+            raise error
+        deployed.append(True)
+
+    with caplog.at_level("INFO"):
+        emulate._follow([Path("flows")], stand, threading.Event())
+    assert deployed == [True]
+    assert caplog.text.count("not deployed, the previous version stays") == 2

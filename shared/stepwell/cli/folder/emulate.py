@@ -160,3 +160,5 @@ def _follow(sources: Sequence[Path], stand: Callable[[], Stack], stopping: threa
             log.info("deployed")
         except (StepwellError, OSError) as error:
             log.error("not deployed, the previous version stays: %s", error)
+        except Exception:  # the next change is deployed all the same
+            log.exception("not deployed, the previous version stays")
