@@ -46,6 +46,28 @@ def test_a_reload_that_fails_for_whatever_reason_is_told_and_the_next_change_is_
     assert "ZeroDivisionError: a defect" in caplog.text
 
 
+def test_a_file_that_goes_while_the_folder_is_looked_at_does_not_end_the_watching(
+    local: Local, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """An editor writes another file and renames it."""
+
+    def looked(folder: Path) -> Any:
+        tried.append("gone" if not tried else "there")
+        if tried == ["gone"]:
+            raise FileNotFoundError("shop.py~")
+        return stamps(folder)
+
+    tried: list[str] = []
+    caplog.set_level("INFO", "stepwell.dev")
+    reloader = Reloader(local, tmp_path, lambda _: None, seen=stamps(tmp_path))
+    (tmp_path / "order.yaml").write_text(GOOD)
+    monkeypatch.setattr(reloading, "stamps", looked)
+    monkeypatch.setattr(reloading, "watch", lambda *_, **__: iter([set(), set()]))
+    reloader.start()
+    until(lambda: "workflow order: added" in caplog.text, "the missed change")
+    assert tried == ["gone", "there"]
+
+
 def test_a_warning_is_told_once_and_a_file_that_is_right_again_is_named(
     local: Local, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

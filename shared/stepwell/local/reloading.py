@@ -65,16 +65,15 @@ class Reloader:
             yield_on_timeout=True,
             raise_interrupt=False,
         )
-        missed: set[Path] | None = None
+        has_looked = False
         for found in changes:
-            if missed is None:  # the first look: what changed after the folder was read, and before it was watched
-                missed = {path for path, _ in self._seen.items() ^ stamps(self._folder).items()}
-            changed = missed | {Path(path) for _, path in found}
-            missed = set()
-            if not changed:
-                continue
+            changed = {Path(path) for _, path in found}
             try:
-                self._reload(changed)
+                if not has_looked:  # what changed after the folder was read, and before it was watched
+                    changed |= {path for path, _ in self._seen.items() ^ stamps(self._folder).items()}
+                    has_looked = True
+                if changed:
+                    self._reload(changed)
             except (StepwellError, OSError) as error:
                 log.error("could not reload the folder; the previous version stays: %s", error)
             except Exception:  # the next change is looked at all the same
