@@ -27,7 +27,6 @@ from typing import Any
 from stepwell.definition.compiler import compile_document
 from stepwell.definition.expressions import compile_expression
 from stepwell.engine.durable.turns import Suspended
-from stepwell.memory.blobs import MemoryBlobs
 from stepwell.memory.clocks import VirtualClock
 from stepwell.memory.queue import MemoryQueue
 from stepwell.memory.store import MemoryStore
@@ -40,10 +39,11 @@ from stepwell.runtime.folder.loading import load_folder
 from stepwell.runtime.log.door import Unlimited
 from stepwell.runtime.log.logbook import Logbook
 from stepwell.runtime.loop.driving import run_now
-from stepwell.runtime.ports import Lane, Ports
+from stepwell.runtime.ports import Lane
 from stepwell.runtime.starts.ids import new_id
 from stepwell.runtime.starts.starting import Start
 from stepwell.runtime.steps.registry import Registry
+from stepwell.testing.backend import ports_of
 
 SIZES = ((1_000, 5), (10_000, 1))  # steps of a run, and rounds
 SDK = "aws_durable_execution_sdk_python"
@@ -70,7 +70,7 @@ def measure_ours(folder: Path, steps: int) -> tuple[float, float]:
     clock = VirtualClock(1_900_000_000_000)
     store, queue = MemoryStore(), MemoryQueue(clock)
     catalog = Catalog(partial(compile_document, trusted=True), load_folder(folder).graphs)
-    ports = Ports(store, store, store, store, store, store, queue, queue, MemoryBlobs(), clock)
+    ports = ports_of(store, queue, clock)
     parts = assemble(
         ports,
         catalog,

@@ -25,17 +25,17 @@ from stepwell.definition.graph import Graph
 from stepwell.local.database import Database, Synchronous
 from stepwell.local.sqlite_queue import SqliteQueue
 from stepwell.local.sqlite_store import SqliteStore
-from stepwell.memory.blobs import MemoryBlobs
 from stepwell.runtime.assembly import Assembly, assemble
 from stepwell.runtime.catalog import Catalog
 from stepwell.runtime.dispatch import dispatch
 from stepwell.runtime.executor import FunctionSteps
 from stepwell.runtime.log.door import Unlimited
 from stepwell.runtime.loop.driving import run_apart, run_now
-from stepwell.runtime.ports import Lane, Ports
+from stepwell.runtime.ports import Lane
 from stepwell.runtime.starts.ids import new_id
 from stepwell.runtime.starts.starting import Start
 from stepwell.runtime.stores.clocks import RealClock
+from stepwell.testing.backend import ports_of
 
 CHAINS = (10, 100)
 DURABILITIES = ("step", "batch")
@@ -59,7 +59,7 @@ def open_parts(folder: Path, synchronous: Synchronous, graph: Graph) -> tuple[As
     database = Database(folder / "chain.db", synchronous=synchronous)
     store, inbox = SqliteStore(database), SqliteQueue(database, clock)
     parts = assemble(
-        Ports(store, store, store, store, store, store, inbox, inbox, MemoryBlobs(), clock),
+        ports_of(store, inbox, clock),
         Catalog(partial(compile_document, trusted=True), [graph]),
         FunctionSteps(folder, clock),
         compile_expression=compile_expression,

@@ -16,7 +16,6 @@ from stepwell.definition.expressions import compile_expression
 from stepwell.definition.graph import Graph, Json
 from stepwell.engine.actions import Outcome
 from stepwell.engine.records import Failure
-from stepwell.memory.blobs import MemoryBlobs
 from stepwell.memory.clocks import VirtualClock
 from stepwell.memory.inbox import ALL_LANES
 from stepwell.memory.queue import MemoryQueue
@@ -27,8 +26,8 @@ from stepwell.runtime.catalog import Catalog
 from stepwell.runtime.dispatch import dispatch
 from stepwell.runtime.log.door import Unlimited
 from stepwell.runtime.loop.driving import run_now
-from stepwell.runtime.ports import Ports
 from stepwell.runtime.steps.port import StepCall
+from stepwell.testing.backend import ports_of
 from tests.runtime.kit import PlainSteps
 
 START_MS = 1_800_000_000_000
@@ -114,18 +113,7 @@ class World:
         self.link_keys = [b"a key of this test that signs its links"]
         numbers = count(1)
         self.parts = assemble(
-            Ports(
-                self.store,
-                self.store,
-                self.store,
-                self.store,
-                self.store,
-                self.store,
-                self.queue,
-                self.queue,
-                MemoryBlobs(),
-                self.clock,
-            ),
+            ports_of(self.store, self.queue, self.clock),
             Catalog(partial(compile_document, trusted=True), graphs),
             self.steps,
             compile_expression=compile_expression,

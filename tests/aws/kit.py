@@ -12,7 +12,7 @@ from stepwell.aws.store.store import DynamoStore
 from stepwell.aws.store.table import Table
 from stepwell.definition.expressions import compile_expression
 from stepwell.runtime.assembly import assemble
-from stepwell.runtime.ports import Ports
+from stepwell.testing.backend import ports_of
 from tests.aws.meter import Meter
 from tests.contract.emulated import NO_WAIT, AwsQueue, Cloud, aws_queue, item_of, s3_blobs, table_of
 from tests.runtime.kit import CountingStore, World
@@ -39,18 +39,7 @@ class AwsWorld(World):
         self.store = CountingStore(DynamoStore(metered))
         numbers = count(1)
         self.parts = assemble(
-            Ports(
-                self.store,
-                self.store,
-                self.store,
-                self.store,
-                self.store,
-                self.store,
-                queue,
-                queue.timers,
-                blobs,
-                self.clock,
-            ),
+            ports_of(self.store, queue, self.clock, blobs=blobs, timers=queue.timers),
             self.catalog,
             self.steps,
             compile_expression=compile_expression,

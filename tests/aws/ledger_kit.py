@@ -13,9 +13,8 @@ from stepwell.aws.store.table import Table
 from stepwell.memory.inbox import ALL_LANES
 from stepwell.runtime.calls.ledger import Cost
 from stepwell.runtime.loop.driving import run_now
-from stepwell.runtime.ports import Ports
 from stepwell.runtime.ports.headers import RunQuery
-from stepwell.testing.backend import START_MS, Backend
+from stepwell.testing.backend import START_MS, Backend, ports_of
 from stepwell.testing.kit import Stepwell
 from tests.aws.meter import Meter
 from tests.contract.emulated import NO_WAIT, AwsQueue, Cloud, aws_queue, item_of, items_of, s3_blobs, table_of
@@ -93,5 +92,5 @@ def metered() -> Iterator[Metered]:
     with table_of(cloud) as table, aws_queue(now_ms=START_MS) as queue, s3_blobs() as blobs:
         meter = Meter(cloud.connect("dynamodb"), item_of)
         store = DynamoStore(Table(table.name, lambda: meter, blobs, retry=NO_WAIT))
-        ports = Ports(store, store, store, store, store, store, queue, queue.timers, blobs, queue.clock)
+        ports = ports_of(store, queue, queue.clock, blobs=blobs, timers=queue.timers)
         yield Metered(Backend(ports, queue, queue.clock), meter, queue, table.name)

@@ -6,12 +6,11 @@ from pathlib import Path
 
 from stepwell.engine.records import Topic
 from stepwell.limits import DAY_MS, DELIVERY_BYTES
-from stepwell.memory.blobs import MemoryBlobs
 from stepwell.memory.clocks import VirtualClock
 from stepwell.memory.queue import MemoryQueue
 from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.notify.deliveries import TOPIC, Deliveries, Delivery, Outcome
-from stepwell.runtime.ports import Ports
+from stepwell.testing.backend import ports_of
 from tests.contract.kit import NOW_MS, Store
 
 BODY = '{"größe": "\\u0000"}'.encode()
@@ -20,8 +19,7 @@ CAME = Delivery("shop", "a#b/1", NOW_MS, Outcome.REFUSED, NOW_MS + DAY_MS, "", "
 
 def test_a_delivery_is_kept_found_and_listed_as_it_came(store: Store, tmp_path: Path) -> None:
     clock = VirtualClock(NOW_MS)
-    queue = MemoryQueue(clock)
-    kept = Deliveries(Ports(store, store, store, store, store, store, queue, queue, MemoryBlobs(), clock))
+    kept = Deliveries(ports_of(store, MemoryQueue(clock), clock))
     large = Delivery("shop", "large", NOW_MS + 1, Outcome.PUBLISHED, NOW_MS + 2, body=b"\xff" * (DELIVERY_BYTES + 1))
     for _ in range(2):
         run_now(kept.keep(CAME))

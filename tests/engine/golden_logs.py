@@ -21,7 +21,6 @@ from stepwell.engine.stored.codec import failure_to_json
 from stepwell.engine.stored.formats import FORMAT
 from stepwell.engine.token import StepView, Token
 from stepwell.errors import Transient
-from stepwell.memory.blobs import MemoryBlobs
 from stepwell.memory.clocks import VirtualClock
 from stepwell.memory.queue import MemoryQueue
 from stepwell.memory.store import MemoryStore
@@ -43,7 +42,7 @@ from stepwell.runtime.log.messages import (
 from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.ports import Event, Ports, Schedule
 from stepwell.runtime.ports.headers import Header
-from stepwell.testing.backend import in_memory
+from stepwell.testing.backend import in_memory, ports_of
 from stepwell.testing.kit import Run, Stepwell
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -329,8 +328,7 @@ def stored(golden: Mapping[str, Any]) -> Ports:
         for token, records in run["logs"].items():
             for record in records:
                 run_now(store.append(run_id, token, record["slot"], json.dumps(record)))
-    queue = MemoryQueue(clock)
-    return Ports(store, store, store, store, store, store, queue, queue, MemoryBlobs(), clock)
+    return ports_of(store, MemoryQueue(clock), clock)
 
 
 def folded(golden: Mapping[str, Any]) -> dict[str, dict[str, Json]]:

@@ -17,7 +17,6 @@ from stepwell.local.database import Database
 from stepwell.local.sqlite_queue import SqliteQueue
 from stepwell.local.sqlite_store import SqliteStore
 from stepwell.local.ticker import Ticker
-from stepwell.memory.blobs import MemoryBlobs
 from stepwell.memory.clocks import VirtualClock
 from stepwell.memory.inbox import ALL_LANES
 from stepwell.runtime.assembly import Assembly, assemble
@@ -25,10 +24,11 @@ from stepwell.runtime.catalog import Catalog
 from stepwell.runtime.dispatch import dispatch
 from stepwell.runtime.log.door import Unlimited
 from stepwell.runtime.loop.driving import run_now
-from stepwell.runtime.ports import Ports, Schedule
+from stepwell.runtime.ports import Schedule
 from stepwell.runtime.ports.headers import RunQuery
 from stepwell.runtime.starts.schedules import SCHEDULE
 from stepwell.runtime.stores.jsontext import encode
+from stepwell.testing.backend import ports_of
 from stepwell.testing.kit import Stepwell
 from tests.local.kit import Dev, until
 from tests.runtime.kit import Functions, graph_of
@@ -50,7 +50,7 @@ class Machine:
         catalog = Catalog(partial(compile_document, trusted=True), [graph_of(text)])
         self.clock, self.queue = clock, queue
         self.parts: Assembly = assemble(
-            Ports(store, store, store, store, store, store, queue, queue, MemoryBlobs(), clock), catalog, Functions(),
+            ports_of(store, queue, clock), catalog, Functions(),
             compile_expression=compile_expression, new_id=lambda: "1", jitter=lambda: 0.5,
         )  # fmt: skip
         self.ticker = Ticker(self.parts)

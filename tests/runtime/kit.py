@@ -31,11 +31,12 @@ from stepwell.runtime.log.door import Budget, Unlimited
 from stepwell.runtime.log.logbook import Logbook
 from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.loop.driving import run_now
-from stepwell.runtime.ports import Lane, Ports
+from stepwell.runtime.ports import Lane
 from stepwell.runtime.ports.headers import Header
 from stepwell.runtime.starts.starting import Start
 from stepwell.runtime.steps.port import StepCall, Updated, WriteRecord
 from stepwell.runtime.stores.clocks import RealClock
+from stepwell.testing.backend import ports_of
 
 NOW_MS = 1_700_000_000_000
 FLOW = "workflow: flow\ntimeline: [{name: a, run: python:m.a, RETRY}, {name: b, run: python:m.b}]"
@@ -132,18 +133,7 @@ class World:
         numbers = count(1)
         self.catalog = Catalog(partial(compile_document, trusted=True), [graph_of(text) for text in definitions])
         self.parts = assemble(
-            Ports(
-                self.store,
-                self.store,
-                self.store,
-                self.store,
-                self.store,
-                self.store,
-                self.queue,
-                self.queue,
-                self.blobs,
-                self.clock,
-            ),
+            ports_of(self.store, self.queue, self.clock, blobs=self.blobs),
             self.catalog,
             self.steps,
             compile_expression=compile_expression,

@@ -13,8 +13,7 @@ from stepwell.local.database import Database
 from stepwell.local.sqlite_queue import SqliteQueue
 from stepwell.local.sqlite_store import SqliteStore
 from stepwell.memory.clocks import VirtualClock
-from stepwell.runtime.ports import Ports
-from stepwell.testing.backend import START_MS, Backend
+from stepwell.testing.backend import START_MS, Backend, ports_of
 from stepwell.testing.kit import Stepwell
 from tests.aws.ledger_kit import metered
 
@@ -42,12 +41,8 @@ def _fixtures(item: pytest.Item) -> Sequence[str]:
 def on_sqlite(folder: Path) -> Iterator[Backend]:
     clock, database = VirtualClock(START_MS), Database(folder / "stepwell.db")
     queue = SqliteQueue(database, clock)
-    store = SqliteStore(database)
-    yield Backend(
-        Ports(store, store, store, store, store, store, queue, queue, FolderBlobs(folder / "blobs"), clock),
-        queue,
-        clock,
-    )
+    ports = ports_of(SqliteStore(database), queue, clock, blobs=FolderBlobs(folder / "blobs"))
+    yield Backend(ports, queue, clock)
     database.close()
 
 

@@ -17,15 +17,13 @@ from stepwell.engine.records import ROOT
 from stepwell.engine.token import Token
 from stepwell.errors import Conflict, StepwellError, UserError
 from stepwell.limits import FORK_WIDTH
-from stepwell.memory.blobs import MemoryBlobs
 from stepwell.memory.clocks import VirtualClock
 from stepwell.memory.inbox import Inbox
 from stepwell.memory.store import MemoryStore
 from stepwell.runtime.loop.driving import run_now
-from stepwell.runtime.ports import Ports
 from stepwell.runtime.ports.headers import Header, RunQuery
 from stepwell.runtime.starts.starting import Start
-from stepwell.testing.backend import START_MS, Backend
+from stepwell.testing.backend import START_MS, Backend, ports_of
 from stepwell.testing.kit import Stepwell
 from stepwell.testing.mocks import MockedSteps
 from stepwell.testing.verify.answers import Answer, named_arm
@@ -80,7 +78,7 @@ class Trial(Stepwell):
         clock, self.store = VirtualClock(START_MS), MemoryStore()
         queue = ShuffledQueue(clock, plan)
         store = self.store
-        ports = Ports(store, store, store, store, store, store, queue, queue, MemoryBlobs(), clock)
+        ports = ports_of(store, queue, clock)
         outside.tables = self._all_tables
         super().__init__(case.folder, Backend(self.chaos.ports(ports), queue, clock), sessions=0)
 
