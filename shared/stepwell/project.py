@@ -81,7 +81,7 @@ class Project:
     def dependencies(self) -> tuple[str, ...]:
         """Returns what the project needs: the lines of its requirements files, else pyproject's dependencies."""
         if files := self.requirements_files:
-            lines = (line for file in files for line in file.read_text(encoding="utf-8").splitlines())
+            lines = (line for file in files for line in read_requirements(file).splitlines())
             return tuple(line.strip() for line in lines if _NAME.match(line) and not _PATH.match(line))
         listed = self.document.get("project", {}).get("dependencies", [])
         poetry = self.document.get("tool", {}).get("poetry", {}).get("dependencies", {})
@@ -164,6 +164,15 @@ def read_document(file: Path) -> Mapping[str, Any]:
         return {}
     except (OSError, ValueError) as error:  # a TOMLDecodeError is a ValueError
         raise UserError(f"{file}: {error}", code="bad_project", hint="pyproject.toml must be TOML in UTF-8") from error
+
+
+def read_requirements(file: Path) -> str:
+    """Reads a requirements file, with or without the mark that Windows writes. Raises UserError `bad_project`."""
+    try:
+        return file.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:  # PowerShell's `>` writes UTF-16
+        hint = "save it as UTF-8; in PowerShell: pip freeze | Out-File -Encoding utf8 FILE"
+        raise UserError(f"{file} is not UTF-8: {error.reason}", code="bad_project", hint=hint) from error
 
 
 def _bad(root: Path, message: str) -> UserError:

@@ -14,6 +14,8 @@ from stepwell.cdk.errors import BundlingError
 from stepwell.cdk.packaging import locking
 from stepwell.cdk.packaging.bundling import target_of
 from stepwell.cdk.packaging.entries import COMMAND_ONLY
+from stepwell.cdk.packaging.requirements import wanted_lines
+from stepwell.errors import UserError
 from stepwell.project import Project, find_project, name_of
 
 HERE = target_of("local", "3.13")
@@ -212,6 +214,22 @@ def test_a_requirements_file_may_read_another(tmp_path: Path) -> None:
         tmp_path, base_txt=f"stepwell==9.9\niniconfig=={version('iniconfig')}\n", requirements_txt="-r base.txt"
     )
     assert locked(made, tmp_path).keys() >= {*ENGINE, "iniconfig"}
+
+
+def test_a_requirements_file_may_begin_with_the_mark_of_windows(tmp_path: Path) -> None:
+    text = f"\ufeffiniconfig=={version('iniconfig')}\nstepwell\n"
+    (tmp_path / "requirements.txt").write_text(text, encoding="utf-8")
+    assert wanted_lines([tmp_path / "requirements.txt"]) == [f"iniconfig=={version('iniconfig')}"]
+    assert Project(tmp_path, tmp_path).not_installed() == ()
+
+
+def test_a_requirements_file_that_is_not_utf8_is_told(tmp_path: Path) -> None:
+    """As PowerShell's `>` writes it."""
+    (tmp_path / "requirements.txt").write_text("iniconfig\n", encoding="utf-16")
+    for read in (Project(tmp_path, tmp_path).dependencies, lambda: wanted_lines([tmp_path / "requirements.txt"])):
+        with pytest.raises(UserError, match=r"requirements\.txt is not UTF-8") as refused:
+            read()
+        assert (refused.value.code, "Encoding utf8" in (refused.value.hint or "")) == ("bad_project", True)
 
 
 def test_pinned_requirements_keep_their_hashes(tmp_path: Path) -> None:

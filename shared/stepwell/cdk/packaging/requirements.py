@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stepwell.cdk.packaging.entries import COMMAND_ONLY, STEPWELL
-from stepwell.project import name_of
+from stepwell.project import name_of, read_requirements
 
 _PIN = re.compile(r"([A-Za-z0-9][\w.-]*)(?:\[[^\]]*\])?\s*==\s*([\w.!+-]+)")
 _INCLUDED = re.compile(r"\s*(?:-r|--requirement)[ =]?\s*(\S+)\s*(?:#.*)?")
@@ -56,7 +56,7 @@ def _pin(line: str) -> tuple[str, str]:
 
 def _lines_of(file: Path) -> Iterator[Line]:
     """Yields the lines of a file, and in place of each `-r other.txt` those of that file."""
-    for line in _lines(file.read_text(encoding="utf-8")):
+    for line in _lines(read_requirements(file)):
         included = _INCLUDED.fullmatch(line.text)
         if included and (other := file.parent / included[1]).is_file() and other != file:
             yield from _lines_of(other)
