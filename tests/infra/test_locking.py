@@ -216,6 +216,12 @@ def test_a_requirements_file_may_read_another(tmp_path: Path) -> None:
     assert locked(made, tmp_path).keys() >= {*ENGINE, "iniconfig"}
 
 
+def test_requirements_files_that_read_each_other_are_read_once(tmp_path: Path) -> None:
+    (tmp_path / "requirements.txt").write_text("one\n-r more.txt\n")
+    (tmp_path / "more.txt").write_text("-r requirements.txt\ntwo\n-r more.txt\n-r nowhere.txt\n")
+    assert wanted_lines([tmp_path / "requirements.txt"]) == ["one", "two", "-r nowhere.txt"]
+
+
 def test_a_requirements_file_may_begin_with_the_mark_of_windows(tmp_path: Path) -> None:
     text = f"\ufeffiniconfig=={version('iniconfig')}\nstepwell\n"
     (tmp_path / "requirements.txt").write_text(text, encoding="utf-8")

@@ -54,14 +54,19 @@ def _pin(line: str) -> tuple[str, str]:
     return (name_of(found[1]), found[2]) if found else ("", "")
 
 
-def _lines_of(file: Path) -> Iterator[Line]:
-    """Yields the lines of a file, and in place of each `-r other.txt` those of that file."""
+def _lines_of(file: Path, within: tuple[Path, ...] = ()) -> Iterator[Line]:
+    """Yields the lines of a file, and in place of each `-r other.txt` those of that file.
+
+    `within`: the files that it is read for. One that asks for them again brings nothing more.
+    """
+    reading = (*within, file.resolve())
     for line in _lines(read_requirements(file)):
         included = _INCLUDED.fullmatch(line.text)
-        if included and (other := file.parent / included[1]).is_file() and other != file:
-            yield from _lines_of(other)
-        else:
+        other = file.parent / included[1] if included else file
+        if included is None or not other.is_file():
             yield line
+        elif other.resolve() not in reading:
+            yield from _lines_of(other, reading)
 
 
 def _lines(text: str) -> Iterator[Line]:
