@@ -266,6 +266,7 @@ def test_keys_that_a_batch_left_unread_are_asked_for_again(cloud: Cloud, table: 
     cloud.before = first(99, "BatchGetItem", lambda: answer(200, body))
     with pytest.raises(PortError, match="left undone"):
         table.get_many(keys)
+    assert len(SLEPT) == 2 + 3  # four attempts, and no pause after the last one
 
 
 def test_deletes_that_a_batch_left_undone_are_sent_again(cloud: Cloud, table: Table, store: DynamoStore) -> None:

@@ -202,7 +202,8 @@ class Retry:
             done.append(result)
             if not left:
                 return done
-            self.wait(attempt)
+            if attempt + 1 < self.attempts:
+                self.wait(attempt)
         raise PortError(f"{what}: parts were left undone {self.attempts} times")
 
 
