@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -16,6 +17,8 @@ from stepwell.api.webhooks.sources import sources_of
 from stepwell.definition.webhooks import check_webhooks
 from stepwell.limits import DAY_MS, DELIVERY_BYTES, KEY_CHARACTERS
 from stepwell.runtime.notify import deliveries
+from stepwell.runtime.notify.deliveries import Deliveries, Listed
+from stepwell.runtime.stores.answers import encode_cursor
 from tests.api.webhook_kit import ENVIRONMENT, WebhookWorld, github, plain, standard, told
 
 SOURCES = """
@@ -239,6 +242,24 @@ def test_deliveries_are_listed_newest_first_page_by_page_over_sources_and_days(w
     assert found == whole
     assert world.listed(source="plain") == [one for one in whole if one["source"] == "plain"]
     assert world.listed(since=whole[3]["at"]) == whole[:4]
+
+
+def test_a_cursor_of_another_list_looks_into_no_days_to_come(
+    world: KeepingWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may be of any year, and each day costs a read for each source."""
+    days: list[int] = []
+    of_day = Deliveries.of_day
+
+    async def counted(self: Deliveries, sources: Sequence[str], day_ms: int) -> list[Listed]:
+        days.append(day_ms)
+        assert len(days) < 99
+        return await of_day(self, sources, day_ms)
+
+    monkeypatch.setattr(Deliveries, "of_day", counted)
+    cursor = encode_cursor(world.clock.now_ms() + 1_000 * DAY_MS, "")
+    assert world.get("/deliveries", cursor=cursor).status == 200
+    assert 0 < len(days) <= 31
 
 
 def test_an_unknown_source_or_delivery_is_told(world: KeepingWorld) -> None:

@@ -65,7 +65,8 @@ async def _page(call: Call, sources: list[Source], asked: DeliveriesQueryString)
     before = decode_cursor(asked.cursor) if asked.cursor else None
     since_ms = max(asked.since or 0, now_ms - max((_kept_ms(one) for one in sources), default=0))
     found: list[Listed] = []
-    for day_ms in days(before[0] if before else now_ms, since_ms) if sources else ():
+    last_ms = min(before[0], now_ms) if before else now_ms  # a cursor of another list may be of any year
+    for day_ms in days(last_ms, since_ms) if sources else ():
         for one in await deliveries.of_day([source.name for source in sources], day_ms):
             if one.came.at_ms < since_ms or (before and one.place >= before):
                 continue
