@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -55,6 +57,19 @@ def test_an_export_that_is_no_text(
     cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: list[str]
 ) -> None:
     (tmp_path / "bin.jsonl").write_bytes(b"\xff\xfe\0")
+    monkeypatch.chdir(tmp_path)
+    assert told(cli(*command)).endswith("[bad_export]")
+
+
+@pytest.mark.parametrize("command", [["replay", "cut.jsonl"], ["gate", "--against", "cut.jsonl"]])
+@pytest.mark.parametrize("run", [[], {"run_id": "r1", "workflow": "w"}, {"status": "odd"}])
+def test_an_export_of_which_a_part_is_missing(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: list[str], run: Any
+) -> None:
+    whole = {"run_id": "r1", "workflow": "w", "version": "v", "input": None, "created_ms": 1}
+    facts = {**whole, **run} if "status" in run else run
+    line = {"format": "stepwell.export/1", "run": facts, "definition": {"function": "python:m.w"}}
+    (tmp_path / "cut.jsonl").write_text(json.dumps(line))
     monkeypatch.chdir(tmp_path)
     assert told(cli(*command)).endswith("[bad_export]")
 

@@ -37,6 +37,7 @@ from stepwell.runtime.steps.registry import Registry
 from stepwell.values import dataclass
 
 ENDING = ".jsonl"
+_FACTS = frozenset({"run_id", "workflow", "version", "status", "input", "created_ms"})
 _URL = "https://callback.invalid/"  # the base of callback URLs, which the function may read
 
 
@@ -116,10 +117,18 @@ def exported(lines: Iterable[str | Mapping[str, Any]], name: str) -> Export:
         logs: dict[str, list[str]] = {ROOT: []}
         for line in others:
             logs.setdefault(line["token"], []).append(json.dumps(line["record"]))
-        return Export(first["run"], first["definition"], logs)
+        return Export(_run_of(first["run"]), first["definition"], logs)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise UserError(f"{name} is not an export of a run: {error}", code="bad_export",
                         hint="create one: stepwell export RUN") from error  # fmt: skip
+
+
+def _run_of(given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Returns the facts of a run if they are whole. Raises ValueError, TypeError, AttributeError."""
+    if lacking := _FACTS - given.keys():
+        raise ValueError(f"its run lacks {', '.join(sorted(lacking))}")
+    Status(given["status"])
+    return given
 
 
 def is_function(export: Export) -> bool:
