@@ -77,6 +77,24 @@ def test_an_endpoint_that_does_not_answer_delays_no_other(world: World) -> None:
     assert world.sent(10) == ["slow"] * 10
 
 
+def test_a_defect_takes_no_sender_away(
+    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What it kept from being sent comes again when its lease is over."""
+    failures = iter([RuntimeError("a defect")] * SENDERS)
+
+    def sent(notification: Notification) -> Verdict:
+        if (error := next(failures, None)) is not None:
+            raise error
+        return Held.send(world.sender, notification)
+
+    monkeypatch.setattr(world.sender, "send", sent)
+    world.serve("odd")
+    world.outgoing.post([notice(created_ms=number) for number in range(SENDERS + 1)])
+    assert world.sent(1) == ["odd"]
+    assert caplog.text.count("a notification to odd is sent later") == SENDERS
+
+
 def test_an_endpoint_added_later_has_senders_and_one_removed_gets_nothing_more(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -89,6 +89,8 @@ class EndpointQueue:
             except StepwellError as error:
                 if not self._stopping.is_set():  # otherwise its file is closed
                     _logger.warning("notifications are sent later: %s", error)
+            except Exception:  # else the endpoint would have one sender less, and soon none
+                _logger.exception("a notification to %s is sent later", self._name)
             with self._posted:
                 if not self._has_ended:
                     self._posted.wait(LOOK_SECONDS)
