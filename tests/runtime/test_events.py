@@ -6,14 +6,16 @@ from collections.abc import Callable
 
 import pytest
 
+from stepwell.engine.records import Topic
 from stepwell.engine.waits import run_topic
 from stepwell.errors import Conflict, LeaseLost
+from stepwell.limits import HOUR_MS
 from stepwell.memory.inbox import ALL_LANES
 from stepwell.runtime.dispatch import dispatch
 from stepwell.runtime.log.door import Unlimited
-from stepwell.runtime.log.messages import Publish, from_json
+from stepwell.runtime.log.messages import Publish, from_json, to_json
 from stepwell.runtime.loop.driving import run_now
-from stepwell.runtime.ports import Lane
+from stepwell.runtime.ports import Event, Lane
 from tests.runtime.kit import World
 from tests.runtime.test_lost_workers import RunsOut
 from tests.runtime.test_service import ENDED, FLOW, approving
@@ -103,15 +105,16 @@ def test_an_event_for_a_run_that_has_ended_is_refused(state: Callable[[World], s
 
 
 def test_an_event_too_many_is_refused_once_and_is_no_message_that_comes_for_ever(
-    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    from stepwell import limits  # noqa: PLC0415
-
-    monkeypatch.setattr(limits, "EVENT_PENDING", 1)
-    world = World(FLOW)
-    for number in range(2):
-        run_now(world.service.send_event("nobody", {"n": number}))
-    world.deliver()
+    world = World(f"{FLOW}\nevents: {{nobody: {{max_pending: 1}}}}")
+    now_ms = world.clock.now_ms()
+    for number in range(2):  # as a step sends them
+        event = Event(Topic("nobody"), f"e{number}", number, now_ms, now_ms + HOUR_MS)
+        world.send(Lane.RESUME, to_json(Publish(event)))
+    assert world.deliver() == 2
+    assert [event.id for event in run_now(world.store.pending_events(Topic("nobody"), now_ms))] == ["e0"]
+    assert caplog.messages == ["event e1 of nobody is refused: too_many_pending"]
 
 
 def test_the_same_message_published_twice_is_one_event() -> None:

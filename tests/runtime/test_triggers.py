@@ -157,14 +157,6 @@ def test_an_event_for_one_run_triggers_nothing() -> None:
     assert len(runs(world)) == 1
 
 
-def test_a_full_mailbox_keeps_no_event_from_starting_its_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("stepwell.limits.EVENT_PENDING", 2)
-    world = triggered("{event: order.created}")
-    for number in range(4):
-        send(world, {"n": number})
-    assert len(runs(world)) == 4
-
-
 def test_what_a_trigger_of_a_manual_workflow_makes_is_idle_until_it_is_started() -> None:
     world = triggered("{event: order.created}", more="start: manual")
     send(world, {"n": 1})
