@@ -185,6 +185,14 @@ def test_an_update_that_is_pending_or_failed_is_told(api: FakeApi, cli: Cli) -> 
     assert (result.exit_code, "step_input: n is missing" in result.stderr) == (1, True)
 
 
+def test_a_failed_update_is_one_json_document(api: FakeApi, cli: Cli) -> None:
+    failed = {"type": "step_input", "message": "n is missing"}
+    told = {"run_id": "r1", "name": "add", "update_id": "u1", "output": None, "pending": False, "error": failed}
+    api.on("POST", "/runs/r1/updates/add", (200, told))
+    result = cli("update", "r1", "add", "--json")
+    assert (result.exit_code, json.loads(result.stdout), result.stderr) == (1, told, "")
+
+
 def test_redrive_names_the_run_that_goes_on(api: FakeApi, cli: Cli) -> None:
     api.on("POST", "/runs/r1/redrive", (201, {"run_id": "r2", "status": "running"}))
     assert cli("redrive", "r1", "--from", "ship").stdout == "r1 goes on as r2\n"

@@ -11,6 +11,7 @@ import typer
 from stepwell.cli.arguments import AsJson, By, Reason, RunId, Url, argument, option, read_json
 from stepwell.cli.completing import complete_run
 from stepwell.cli.connect import connect, person, there
+from stepwell.cli.exits import DONE, FAILED
 from stepwell.cli.hints import events_in
 from stepwell.cli.screen import console, print_json, report
 from stepwell.cli.views.words import counted, printable, when
@@ -107,17 +108,19 @@ def update(
     content = read_json(given, "--input") if given else None
     with connect(url) as client:
         found = client.handle(run_id).send_update(name, content, id=update_id, wait=wait)
-    if as_json:
+    error = found.get("error")
+    if as_json:  # one document, which has the error too
         print_json(found)
-    elif found.get("pending"):
+        raise typer.Exit(DONE if error is None else FAILED)
+    if error is not None:
+        raise UserError(f"{error['type']}: {error['message']}", code="update_failed")
+    if found.get("pending"):
         console().print(
             printable(f"update {found.get('update_id')} is pending: its function or its handler is not done")
         )
         console().print(printable("if that stays so, the code may no longer fit the run: stepwell gate tells"))
-    elif found.get("error") is None:
+    else:
         print_json(found.get("output"))
-    if (error := found.get("error")) is not None:
-        raise UserError(f"{error['type']}: {error['message']}", code="update_failed")
 
 
 def approve(
