@@ -92,6 +92,14 @@ def process(words: str, into: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+def test_the_command_is_a_module_too() -> None:
+    """For a Python whose scripts are not on the path, and one that starts anew with its hash seed."""
+    command = [sys.executable, "-m", "stepwell", "replay", "nowhere/run.jsonl"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - this Python
+    assert (done.returncode, done.stderr.partition("\n")[0]) == (
+        2, "error: there is no export at nowhere/run.jsonl [no_such_export]")  # fmt: skip
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a full device")
 @pytest.mark.parametrize("words", ["--help", "schema"])
 def test_a_full_disk_behind_standard_output(words: str) -> None:
