@@ -186,3 +186,15 @@ def test_a_change_between_the_reading_of_the_folder_and_its_watching_is_taken_up
     Reloader(local, tmp_path, lambda _: None, (), seen).start()
     until(lambda: len(looks) == 3, "the looks")
     assert (reloads, looks) == ([{order}], [1, 1, 1])
+
+
+def test_reloaded_modules_of_one_name_are_told_apart(
+    local: Local, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "stepwell.dev")
+    monkeypatch.chdir(tmp_path)
+    paths = (tmp_path / "workflows" / "orders.py", tmp_path / "shop" / "orders.py", Path("/elsewhere/orders.py"))
+    monkeypatch.setattr(reloading, "watch", lambda *_, **__: iter([{(Change.modified, str(path)) for path in paths}]))
+    Reloader(local, tmp_path, lambda _: None).start()
+    told = "reloaded modules: /elsewhere/orders.py, shop/orders.py, workflows/orders.py"
+    until(lambda: told in caplog.text, "the reload")

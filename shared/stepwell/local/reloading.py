@@ -82,7 +82,8 @@ class Reloader:
     def _reload(self, changed: set[Path]) -> None:
         if any(path.suffix == ".py" for path in changed):
             self._local.steps.reload()
-            log.info("reloaded modules: %s", ", ".join(sorted(path.name for path in changed if path.suffix == ".py")))
+            modules = sorted(_shown(path) for path in changed if path.suffix == ".py")
+            log.info("reloaded modules: %s", ", ".join(modules))
         before = dict(self._local.parts.catalog.current)
         loaded = load_folder(self._folder)
         self._tell((*loaded.problems, *code_problems(self._folder)))
@@ -185,6 +186,11 @@ def tell_problems(problems: Iterable[Problem]) -> None:
     """Logs the problems of the definitions, like `stepwell check`."""
     for problem in told_once(with_lines(problems)):
         log.log(logging.ERROR if problem.severity == "error" else logging.WARNING, "%s", problem)
+
+
+def _shown(path: Path) -> str:
+    """Returns a path as the current folder sees it: several modules may have one name."""
+    return path.relative_to(here).as_posix() if path.is_relative_to(here := Path.cwd()) else str(path)
 
 
 def _served(loaded: Folder, broken: set[str], is_kept: bool) -> str:
