@@ -74,7 +74,7 @@ class Commands(TyperGroup):
         except StepwellError as error:
             raise _told(error, given) from error
         except USAGE_ERROR as error:
-            raise _refused(error, given) from error
+            raise _refused(error, given, _named(ctx.invoked_subcommand or "", given)) from error
         except ModuleNotFoundError as error:
             if error.name not in OF_AWS:
                 raise
@@ -113,14 +113,23 @@ def _of_an_api() -> Iterator[str]:
     yield from (name for name, command in named.items() if "url" in signature(command).parameters)
 
 
-def _refused(error: Any, given: Sequence[str]) -> Exception:
-    """Prints a usage error like all errors, and returns the exit; returns the error itself if it shows a help."""
+def _named(name: str, given: Sequence[str]) -> str:
+    """Returns the words that call a command of this name. `given`: what follows it."""
+    one = next((word for word in given[:1] if word in GROUPS.get(name, ())), "")
+    return " ".join(word for word in ("stepwell", name, one) if word)
+
+
+def _refused(error: Any, given: Sequence[str], command: str = "stepwell") -> Exception:
+    """Prints a usage error like all errors, and returns the exit; returns the error itself if it shows a help.
+
+    `command`: the one that was called, for an error that does not know it.
+    """
     if type(error).__name__ == "NoArgsIsHelpError":
         return cast("Exception", error)
     message = " ".join(error.format_message().split())  # choices come in lines of their own
     message = message.replace("Value error, ", "")  # pydantic's words in new versions of typer
-    command = error.ctx.command_path if error.ctx else "stepwell"
-    hint = f"{command} --help shows the arguments and options"
+    called = error.ctx.command_path if error.ctx else command
+    hint = f"{called} --help shows the arguments and options"
     return _told(UserError(message.rstrip("."), code="bad_usage", hint=hint), given)
 
 

@@ -71,7 +71,7 @@ def _exports(what: str, url: str) -> list[Export]:
     """Reads the exports from disk, or else from the API."""
     from stepwell.local.replaying import exported, read_exports  # noqa: PLC0415 - with the compiler
 
-    if Path(what).exists() or what.endswith(".jsonl"):
+    if Path(what).exists() or what.endswith(".jsonl") or len(Path(what).parts) > 1:
         return read_exports(Path(what))
     with connect(url) as client:
         return [exported(client.handle(what).export(), f"run {what}")]
