@@ -4,7 +4,7 @@
 |---|---|---|
 | `STEPWELL_URL` | the API that the command line talks to | `http://127.0.0.1:8787` |
 | `STEPWELL_API_KEY`, `STEPWELL_TOKEN` | what the command line shows an API that asks for a key or a bearer token | |
-| `STEPWELL_DATA` | where `stepwell dev` keeps its data | `.stepwell` |
+| `STEPWELL_DATA` | where `stepwell dev` keeps its data | `.stepwell` of the project |
 | `STEPWELL_HTTP_HOSTS` | the hosts that HTTP steps and endpoints may be at, with commas; `*`: every public one | `*` |
 | `STEPWELL_PRICES` | a table of prices, instead of the workflow folder's | |
 | `STEPWELL_LOG_LEVEL` | `debug`, `info`, `warning` or `error` | `info` |
@@ -73,7 +73,7 @@ class Settings:
     url: str = DEFAULT_URL
     no_color: bool = False
     log_level: str = "info"
-    data_dir: Path = Path(".stepwell")
+    data_dir: Path | None = None  # that of the project
     user: str = ""
     api_key: str = field(default="", repr=False)
     token: str = field(default="", repr=False)
@@ -169,7 +169,7 @@ def read_settings(environ: Mapping[str, str] = os.environ) -> Settings:
         url=environ.get("STEPWELL_URL", "").strip() or DEFAULT_URL,
         no_color=bool(environ.get("NO_COLOR")),
         log_level=_log_level(environ),
-        data_dir=Path(environ.get("STEPWELL_DATA", "") or ".stepwell"),
+        data_dir=Path(kept) if (kept := environ.get("STEPWELL_DATA", "")) else None,
         user=environ.get("USER", "") or environ.get("USERNAME", ""),
         api_key=environ.get("STEPWELL_API_KEY", "").strip(),
         token=environ.get("STEPWELL_TOKEN", "").strip(),

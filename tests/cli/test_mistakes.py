@@ -160,6 +160,9 @@ def test_a_file_that_is_no_text_is_told(cli: Cli, tmp_path: Path) -> None:
         (["graph", "shop.py"], "error: shop.py is a module, and a durable function is drawn from the log of its run"),
         (["check", "nofile.yaml"], "'nofile.yaml' [no_such_file]\n  hint: give a definition, or a folder with"),
         (["dev", "nofolder"], "error: there is no folder 'nofolder' [no_such_folder]"),
+        (["dev", __file__], "is a file, not a folder [no_such_folder]\n  hint: name the folder that it is in"),
+        (["dev", "-i", "{}"], "it is the input of --run WORKFLOW, which is not given"),
+        (["replay", "exports/nofile"], "error: there is no export at exports/nofile [no_such_export]"),
     ],
 )
 def test_wrong_usage_exits_with_2(cli: Cli, arguments: list[str], told: str) -> None:
@@ -300,6 +303,8 @@ def test_an_error_of_the_api_without_a_hint_gets_one(api: FakeApi, cli: Cli, mor
         (["shwo"], "No such command 'shwo'", "stepwell"),
         (["show"], "Missing argument 'RUN'", "stepwell show"),
         (["dlq", "show"], "Missing argument 'ID'", "stepwell dlq show"),
+        (["runs", "--tag"], "Option '--tag' requires an argument", "stepwell runs"),
+        (["webhook", "test", "--file"], "Option '--file' requires an argument", "stepwell webhook test"),
     ],
 )
 def test_wrong_usage_is_an_error_as_all_others(cli: Cli, arguments: list[str], said: str, command: str) -> None:

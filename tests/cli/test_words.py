@@ -236,7 +236,7 @@ def test_the_live_view_ends_with_the_last_lines_of_the_history(monkeypatch: pyte
 
 def test_settings_come_from_the_environment_and_have_defaults() -> None:
     assert read_settings({}) == Settings(
-        url="http://127.0.0.1:8787", no_color=False, log_level="info", data_dir=Path(".stepwell"), user="", lane=10
+        url="http://127.0.0.1:8787", no_color=False, log_level="info", data_dir=None, user="", lane=10
     )
     given = {"STEPWELL_URL": "https://x", "NO_COLOR": "1", "STEPWELL_LOG_LEVEL": "DEBUG", "STEPWELL_DATA": "/d"}
     assert read_settings({**given, "USERNAME": "eva"}) == Settings(

@@ -129,6 +129,9 @@ def test_graph_draws_a_file(cli: Cli) -> None:
     refused = cli("graph", "good.yaml", "-o", "other.svg")
     assert (refused.exit_code, Path("other.svg").exists()) == (2, False)
     assert "hint: add --format svg" in refused.stderr
+    refused = cli("graph", "good.yaml", "-o", "other.png")
+    assert (refused.exit_code, Path("other.png").exists()) == (2, False)
+    assert "a graph cannot be written as .png [bad_usage]\n  hint: --format svg -o other.svg" in refused.stderr
 
 
 def test_graph_of_a_bad_file_tells_why_on_stderr(cli: Cli) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from stepwell.cli.folders import chosen_folder
+from stepwell.cli.folders import chosen_folder, data_folder
 from stepwell.errors import UserError
 from stepwell.project import find_project, project_of, this_python
 from stepwell.runtime.folder.loading import load_folder
@@ -262,3 +262,35 @@ def test_the_root_of_a_project_stands_for_its_workflow_folder(root: Path) -> Non
     assert chosen_folder(root) == root / "flows"
     assert chosen_folder(root / "flows" / "billing") == root / "flows" / "billing"
     assert chosen_folder(root / "nowhere") == root / "nowhere"
+
+
+def test_the_runs_of_a_project_are_found_from_each_of_its_folders(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(root)
+    assert data_folder(chosen_folder(None)) == Path(".stepwell")
+    monkeypatch.chdir(root / "till")
+    assert data_folder(chosen_folder(None)) == root / ".stepwell"
+    monkeypatch.chdir(root.parent)
+    assert data_folder(chosen_folder(Path("ours"))) == Path("ours/.stepwell")
+
+
+def test_data_in_the_current_folder_and_a_folder_without_a_project_keep_their_place(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (root / "till" / ".stepwell").mkdir()
+    monkeypatch.chdir(root / "till")
+    assert data_folder(chosen_folder(None)) == Path(".stepwell")
+    monkeypatch.chdir(root.parent)
+    assert data_folder(root.parent) == Path(".stepwell")
+
+
+def test_the_home_folder_is_not_searched_for_workflows_unless_somebody_names_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError, match="there are no workflows in") as caught:
+        chosen_folder(None)
+    assert caught.value.code == "no_workflows"
+    assert chosen_folder(tmp_path) == tmp_path
+    (tmp_path / "order.yaml").write_text(FLOW.format(name="order", run="m.f"))
+    assert chosen_folder(None) == Path()

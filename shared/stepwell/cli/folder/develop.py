@@ -17,7 +17,7 @@ from stepwell.cli.completing import complete_run, complete_run_or_workflow
 from stepwell.cli.connect import connect, there
 from stepwell.cli.folder.checking import print_problems, read_definition
 from stepwell.cli.folder.projects import Template, adding, installing, needs_stepwell, write_project
-from stepwell.cli.folders import DEFINITIONS, EMULATED, existing_folder
+from stepwell.cli.folders import DEFINITIONS, EMULATED, data_folder, existing_folder
 from stepwell.cli.screen import console, print_error, print_json
 from stepwell.errors import StepwellError, UserError
 from stepwell.extras import require
@@ -40,11 +40,12 @@ class Form(StrEnum):
 
 
 _SUFFIXES: Mapping[str, Form] = {".svg": Form.SVG, ".dot": Form.DOT, ".mmd": Form.MERMAID}
+_PICTURES = frozenset({".png", ".jpg", ".jpeg", ".gif", ".webp", ".pdf"})  # which nothing here draws
 
 
 def dev(
     folder: OfFolder = None,
-    data: Annotated[str | None, option("--data", "DIR", "Data folder; default .stepwell.")] = None,
+    data: Annotated[str | None, option("--data", "DIR", "Data folder; default .stepwell of the project.")] = None,
     port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0: any free port.")] = DEFAULT_PORT,
     reload: Annotated[bool, typer.Option("--reload/--no-reload", help="Reload the folder when it changes.")] = True,
     aws: Annotated[bool, typer.Option("--aws", help="Deploy to an AWS emulator; runs are lost at the end.")] = False,
@@ -54,7 +55,9 @@ def dev(
 ) -> None:
     """Run API, coordinator, worker and timers on this machine."""
     chosen = existing_folder(folder)
-    kept = read_settings().data_dir if data is None else _data_folder(data)
+    kept = (read_settings().data_dir or data_folder(chosen)) if data is None else _data_folder(data)
+    if given and not workflow:
+        raise typer.BadParameter("it is the input of --run WORKFLOW, which is not given", param_hint="--input")
     content = read_json(given, "-i") if given else {}
     then = partial(_start_run, workflow, content) if workflow else None
     serve = partial(_emulated, as_json=as_json) if aws else _local
@@ -162,6 +165,9 @@ def graph(
     if output is None:
         typer.echo(text, nl=not text.endswith("\n"))
         return
+    if not as_json and output.suffix in _PICTURES:
+        raise UserError(f"a graph cannot be written as {output.suffix}", code="bad_usage",
+                        hint=f"--format svg -o {output.with_suffix('.svg')}")  # fmt: skip
     if not as_json and output.suffix in _SUFFIXES and form is not _SUFFIXES[output.suffix]:
         wanted = _SUFFIXES[output.suffix]
         raise UserError(f"{output} would not be {wanted}, but {form}", code="bad_usage", hint=f"add --format {wanted}")
