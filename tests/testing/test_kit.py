@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from stepwell.definition.models import NodeDef, TransitionDef, WaitDef, WorkflowDef
-from stepwell.errors import DefinitionError, NotFound
+from stepwell.errors import DefinitionError, NotFound, UserError
 from stepwell.testing.kit import Stepwell
 from stepwell.testing.plugin import workflow_folder
 
@@ -46,6 +46,44 @@ def test_runs_are_listed_of_a_workflow_that_there_is(stepwell: Stepwell) -> None
 def test_a_step_that_a_run_has_not_reached_is_named_with_those_that_it_has(stepwell: Stepwell) -> None:
     with pytest.raises(KeyError, match="the run has not reached 'shp': it has been at check"):
         stepwell.start("trip").steps["shp"]
+
+
+def test_a_child_run_that_is_not_there_is_named_with_those_that_are(stepwell: Stepwell) -> None:
+    run = stepwell.start("trip")
+    with pytest.raises(KeyError, match="the run has no child run 'frau': it has fraud, stock"):
+        run.children["frau"]
+
+
+@pytest.mark.parametrize(
+    ("options", "told", "hint"),
+    [
+        ({"start_at": "2031-01-01T09:00:00Z"}, "a start has no option 'start_at'", "did you mean `start_at_ms`?"),
+        ({"tags": ["a"]}, "tags of a start cannot be ['a']", "a dict of text"),
+        ({"tags": {"a": 1}}, "tags of a start cannot be {'a': 1}", "a dict of text"),
+        ({"priority": "high"}, "priority of a start cannot be 'high'", "give a whole number"),
+        ({"priority": True}, "priority of a start cannot be True", "give a whole number"),
+        ({"key": 3}, "key of a start cannot be 3", "give text"),
+    ],
+)
+def test_an_option_of_a_start_that_no_call_could_have_is_refused(
+    stepwell: Stepwell, options: dict[str, object], told: str, hint: str
+) -> None:
+    with pytest.raises(UserError) as refused:
+        stepwell.start("trip", **options)
+    assert str(refused.value).startswith(told)
+    assert hint in str(refused.value.hint)
+    assert stepwell.start("trip", priority=None, tags={"team": "shop"}, key="k").status == "waiting"
+
+
+def test_an_input_whose_names_are_no_text_is_refused(stepwell: Stepwell) -> None:
+    with pytest.raises(UserError, match="the input has the key 1, which is no text"):
+        stepwell.start("trip", {1: "a", "b": 2})
+
+
+def test_a_mock_that_raises_what_is_no_exception_is_refused(stepwell: Stepwell) -> None:
+    with pytest.raises(UserError, match="mock: 'no stock' cannot be raised") as refused:
+        stepwell.mock("ship", raises="no stock")  # type: ignore[arg-type]
+    assert refused.value.hint == "raises=ValueError('no stock'), or the class of an exception"
 
 
 def test_the_children_of_a_run_are_runs_by_name(stepwell: Stepwell) -> None:

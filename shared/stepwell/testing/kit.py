@@ -21,7 +21,7 @@ from stepwell.definition.durations import parse_duration
 from stepwell.definition.expressions import compile_expression
 from stepwell.definition.graph import Graph, Json, Limit
 from stepwell.engine.entries import entry_json
-from stepwell.errors import DefinitionError, Problem
+from stepwell.errors import DefinitionError, Problem, UserError
 from stepwell.limits import FORKS_KEPT, PAGE_ITEMS_MAX, SESSIONS_KEPT
 from stepwell.local.replaying import Replayed, exported, read_exports
 from stepwell.local.user_items import LocalTable
@@ -40,6 +40,7 @@ from stepwell.testing.mocks import Mock, MockedCatalog, MockedSteps, Takes
 from stepwell.testing.names import Names, step_names
 from stepwell.testing.replays import assert_all_replay, export_lines
 from stepwell.testing.runs import Run
+from stepwell.testing.starts import check_start
 from stepwell.testing.webhooks import Webhooks
 
 __all__ = ["URL", "Run", "Stepwell"]
@@ -164,6 +165,9 @@ class Stepwell:
         the step's input.
         Raises UserError if no step can have the name. What only a durable function tells is checked by `close`.
         """
+        if raises is not None and not _is_exception(raises):
+            hint = f"raises=ValueError({raises!r}), or the class of an exception"
+            raise UserError(f"mock: {raises!r} cannot be raised", code="bad_value", hint=hint)
         if self._graphs:  # else `define` comes later
             self._step_names().refuse([name], "mock")
         self._mocked.add(name)
@@ -173,6 +177,7 @@ class Stepwell:
 
     def start(self, workflow: str, input: Json = None, **options: Any) -> Run:  # noqa: A002  the API's own word
         """Creates a run, which moves on first access. Options: run_id, key, tags, priority, start_at_ms."""
+        check_start(input, options)
         started = run_now(self.service.start(replace(Start(workflow, input), **options)))
         for sentence in started.warnings:
             _logger.warning("%s", sentence)
@@ -252,6 +257,10 @@ class Stepwell:
         self._graphs.update({graph.name: graph for graph in graphs})
         self._parts.catalog.replace(self._graphs.values(), limits)
         self._driver.ticker.tick()  # new schedules count from now
+
+
+def _is_exception(value: object) -> bool:
+    return isinstance(value, BaseException) or (isinstance(value, type) and issubclass(value, BaseException))
 
 
 def _refuse_errors(problems: tuple[Problem, ...]) -> None:

@@ -37,6 +37,13 @@ class _Steps(dict[str, Step]):
         raise KeyError(f"the run has not reached {name!r}: it has been at {', '.join(self) or 'no step'}")
 
 
+class _Children(dict[str, "Run"]):
+    """The child runs that a run has started."""
+
+    def __missing__(self, name: str) -> Run:
+        raise KeyError(f"the run has no child run {name!r}: it has {', '.join(self) or 'none'}")
+
+
 class Run:
     """One run; each access shows its current state."""
 
@@ -101,7 +108,7 @@ class Run:
         count = Counter(view["name"] for view in views)
         names = [view["name"] if count[view["name"]] == 1 else f"{view['step']}.{view['name']}" for view in views]
         keys = child_names([(name, None) for name in names])
-        return {key: Run(self._kit, view["run_id"]) for key, view in zip(keys, views, strict=True)}
+        return _Children((key, Run(self._kit, view["run_id"])) for key, view in zip(keys, views, strict=True))
 
     @property
     def rollback(self) -> Mapping[str, Any] | None:
