@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 
 import httpx
@@ -78,6 +79,17 @@ def on(request: pytest.FixtureRequest, pauses: list[float]) -> Both:
         return asyncio.run(main())
 
     return blocking if request.param == "sync" else awaiting
+
+
+def test_a_time_is_sent_as_its_text(on: Both) -> None:
+    """One without a time zone has no offset, which the API refuses."""
+    when, api = datetime(2027, 1, 1, 9, tzinfo=UTC), Api(answer(201, RUN), answer(201, RUN), answer(200, {}))
+    on(api, lambda client: client.start("order", {}, start_at=when))
+    on(api, lambda client: client.start("order", {}, start_at="2027-01-01T09:00:00Z"))
+    on(api, lambda client: client.failures(since=when).page())
+    sent = [json.loads(request.content)["start_at"] for request in api.requests[:2]]
+    assert sent == ["2027-01-01T09:00:00+00:00", "2027-01-01T09:00:00Z"]
+    assert api.requests[2].url.params["since"] == "2027-01-01T09:00:00+00:00"
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ from typing_extensions import Unpack
 
 from stepwell.client.errors import JsonObject
 from stepwell.client.requests import (
+    Moment,
     Page,
     Request,
     event,
@@ -23,6 +24,7 @@ from stepwell.client.requests import (
     is_carried,
     keyed,
     listed,
+    moment,
     object_of,
     object_with,
     once,
@@ -51,7 +53,7 @@ class StartOptions(TypedDict, total=False):
     key: str | None  # the Idempotency-Key; without an id or a key, each start has a new one
     tags: Mapping[str, str]
     priority: int
-    start_at: str  # not before this time, in RFC 3339
+    start_at: Moment  # not before this time
     version: str  # latest, pin, its hash or the beginning of it, or an alias
     create_only: bool  # leaves the run idle until `begin`
     trace: str  # the caller's `traceparent`: the run's spans belong to that trace
@@ -74,6 +76,8 @@ def start(workflow: str, given: Any = None, **options: Unpack[StartOptions]) -> 
     run_id, trace = once(options.pop("id", None), "run's id"), options.pop("trace", "")
     key = once(options.pop("key", None), "key") or ("" if run_id else str(uuid4()))
     body: JsonObject = {"input": given, **({"run_id": run_id} if run_id else {}), **options}
+    if "start_at" in options:
+        body["start_at"] = moment(options["start_at"])
     if isinstance(options.get("event"), Mapping):  # the API refuses another type
         body["event"] = {"id": str(uuid4()), **options["event"]}  # the same when the start is sent again
     path = f"/workflows/{part(workflow)}/runs"
@@ -86,8 +90,8 @@ def runs(
     workflow: str = "",
     status: str | Sequence[str] = (),
     tag: str | Mapping[str, str] = "",
-    since: str = "",
-    before: str = "",
+    since: Moment = "",
+    before: Moment = "",
     waiting_for: str | Sequence[str] = (),
     failure: str = "",
     parent: str = "",
@@ -98,7 +102,7 @@ def runs(
 ) -> Request[Page]:
     """Lists runs, newest first. `tag`: "team=shop", or {"team": "shop"}.
 
-    `since`: created at or after this time, in RFC 3339. `before`: created before this time.
+    `since`: created at or after this time. `before`: created before this time.
 
     `origin`: made of this run. `key`: the Idempotency-Key of a start.
 
@@ -109,8 +113,8 @@ def runs(
         workflow=workflow,
         status=several(status, "status"),
         tag=tagged(tag),
-        since=since,
-        before=before,
+        since=moment(since),
+        before=moment(before),
         waiting_for=several(waiting_for, "waiting_for"),
         failure=failure,
         parent=parent,
@@ -121,9 +125,9 @@ def runs(
     )
 
 
-def failures(*, workflow: str = "", since: str = "") -> Request[Page]:
+def failures(*, workflow: str = "", since: Moment = "") -> Request[Page]:
     """Groups failed runs by their error's fingerprint, page by page of failed runs, the newest first."""
-    return listed("/failures", workflow=workflow, since=since)
+    return listed("/failures", workflow=workflow, since=moment(since))
 
 
 def batch(
@@ -132,8 +136,8 @@ def batch(
     workflow: str = "",
     status: str | Sequence[str] = (),
     tag: str | Mapping[str, str] = "",
-    since: str = "",
-    before: str = "",
+    since: Moment = "",
+    before: Moment = "",
     failure: str = "",
     key: str | None = None,
     **options: Unpack[BatchOptions],
@@ -148,8 +152,8 @@ def batch(
             "workflow": workflow,
             "status": several(status, "status"),
             "tag": tagged(tag),
-            "since": since,
-            "before": before,
+            "since": moment(since),
+            "before": moment(before),
             "failure": failure,
         }
     )
@@ -303,9 +307,9 @@ def delete_schedule(name: str) -> Request[None]:
     return Request("DELETE", f"/schedules/{part(name)}", lambda answer: None)
 
 
-def deliveries(*, source: str = "", since: str = "") -> Request[Page]:
+def deliveries(*, source: str = "", since: Moment = "") -> Request[Page]:
     """Lists the stored webhook deliveries, newest first."""
-    return listed("/deliveries", source=source, since=since)
+    return listed("/deliveries", source=source, since=moment(since))
 
 
 def replay_delivery(source: str, delivery: str, *, again: bool = False) -> Request[JsonObject]:

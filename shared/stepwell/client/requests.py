@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Mapping
 from dataclasses import field
-from typing import Any, Generic, TypeVar
+from datetime import datetime
+from typing import Any, Generic, TypeAlias, TypeVar
 from urllib.parse import quote
 from uuid import uuid4
 
@@ -16,6 +17,7 @@ from stepwell.values import dataclass
 
 T = TypeVar("T")
 U = TypeVar("U")
+Moment: TypeAlias = str | datetime  # as text with its offset, in RFC 3339
 
 
 def keyed(key: str) -> dict[str, str]:
@@ -150,6 +152,11 @@ def post(
 def filled(values: Mapping[str, Any]) -> dict[str, Any]:
     """The values that are not empty."""
     return {name: value for name, value in values.items() if value not in (None, "", [], (), {})}
+
+
+def moment(given: Moment) -> str:
+    """Returns a time as the API reads it, which refuses one without an offset."""
+    return given.isoformat() if isinstance(given, datetime) else given
 
 
 def tagged(tag: str | Mapping[str, str]) -> str:
