@@ -261,6 +261,9 @@ def test_fork_names_the_new_run_and_a_dry_run_tells_the_way(api: FakeApi, cli: C
     api.on("POST", "/runs/r1/fork", (200, {**way, "stops": "compensation", "stops_at": "ship"}))
     told = cli("fork", "r1", "--at", "2", "--dry-run").stdout.splitlines()
     assert told[3] == "ship fails, and what completed would be undone"
+    api.on("POST", "/runs/r1/fork", (200, {**way, "stops": "function", "stops_at": "tasks"}))
+    told = cli("fork", "r1", "--at", "2", "--dry-run").stdout.splitlines()
+    assert told[3] == "tasks is the function's own code, which goes on from here and is not run by a dry run"
 
 
 def test_rerun_names_the_new_run(api: FakeApi, cli: Cli) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -61,10 +62,10 @@ def test_run_refuses_a_start_that_is_no_time(api: FakeApi, cli: Cli, wrong: str)
 
 
 def test_runs_tells_when_a_run_starts(api: FakeApi, cli: Cli) -> None:
-    later = (datetime.now(UTC) + timedelta(hours=3)).isoformat()
+    later = (datetime.now(UTC) + timedelta(days=31)).isoformat()
     pending = {**RUN, "status": "pending", "waiting_for": None, "start_at": later}
     api.on("GET", "/runs", (200, {"items": [pending], "next_cursor": None}))
-    assert "starts" in cli("runs").stdout
+    assert re.search(r"  starts at \d{4}-\d\d-\d\d \d\d:\d\d \(in 3[01] d\)", cli("runs").stdout)
 
 
 def test_run_says_when_the_key_was_used_before(api: FakeApi, cli: Cli) -> None:

@@ -47,6 +47,16 @@ def test_a_run_that_fails_undisturbed_proves_nothing_and_has_an_exit_status_of_i
     assert (allowed.exit_code, "invoice-mended holds" in allowed.stdout) == (0, True), allowed.output
 
 
+def test_a_run_that_fails_for_the_null_of_a_call_that_was_not_made_is_told_what_to_say(tmp_path: Path) -> None:
+    (tmp_path / "flow.yaml").write_text(
+        "workflow: flow\ntimeline:\n  - {name: pay, run: 'http:POST https://pay.example.com', timeout: 5s, "
+        "output: {id: '{{ result.body.id }}'}}\n"
+    )
+    told = verify("flow", str(tmp_path), "--shuffles", "1")
+    assert told.exit_code == 5, told.output
+    assert "give it an input or other answers, what pay returns (--mock pay=JSON), or say that it may" in told.stdout
+
+
 def test_what_steps_print_is_told_once_and_leaves_standard_output_to_the_report(tmp_path: Path) -> None:
     (tmp_path / "flow.yaml").write_text(
         "workflow: flow\ntimeline:\n  - {name: say, run: 'python:talk.say', timeout: 5s}\n"

@@ -24,7 +24,7 @@ _STOPS = {
     "step": "has no result in the log: it would run",
     "wait": "has no end in the log: the run would wait",
     "fork": "opens branches, which are not followed here",
-    "function": "is code, which is not replayed here",
+    "function": "is the function's own code, which goes on from here and is not run by a dry run",
     "compensation": "fails, and what completed would be undone",
     "limit": "is as far as this tells",
 }

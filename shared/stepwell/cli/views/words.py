@@ -165,7 +165,7 @@ def waiting_words(run: Mapping[str, Any], now: datetime) -> str:
     """Describes a run's wait and its time limit."""
     start = parse_time(run.get("start_at"))
     if start and run.get("status") == "pending" and start > now:
-        return f"starts {until(start, now)}"
+        return f"starts at {clock(start, now)} ({ago(start, now)})"
     if not run.get("waiting_for"):
         return ""
     if run["waiting_for"] in _RUNS_OWN:

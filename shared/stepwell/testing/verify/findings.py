@@ -165,7 +165,8 @@ class Findings:
         if waits:
             yield f"the undisturbed run still waits for {waits}: give an answer with --approve or --answers"
         elif failed:
-            advice = "" if may_fail else ": give it an input or other answers, or say that it may: --may-fail"
+            mocks = "".join(f", what {name} returns (--mock {name}=JSON)" for name in sorted(self._first.left_out)[:3])
+            advice = "" if may_fail else f": give it an input or other answers{mocks}, or say that it may: --may-fail"
             yield f"the undisturbed run {failed}{advice}"
 
 
