@@ -183,3 +183,11 @@ def test_a_reload_takes_away_what_left_the_folder_and_keeps_what_the_test_define
     assert kit.start("kept").waiting_for == "sleep"
     with pytest.raises(NotFound, match="there is no workflow 'old'"):
         kit.start("old")
+
+
+def test_a_folder_without_workflows_is_named(tmp_path: Path) -> None:
+    """The test is elsewhere than its author thinks."""
+    with pytest.raises(NotFound) as unknown:
+        Stepwell(tmp_path).start("order")
+    assert str(unknown.value).startswith(f"there is no workflow 'order': {tmp_path} has no workflows")
+    assert "stepwell_folder of pytest's settings" in str(unknown.value.hint)

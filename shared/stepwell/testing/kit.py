@@ -21,7 +21,7 @@ from stepwell.definition.durations import parse_duration
 from stepwell.definition.expressions import compile_expression
 from stepwell.definition.graph import Graph, Json, Limit
 from stepwell.engine.entries import entry_json
-from stepwell.errors import DefinitionError, Problem, UserError
+from stepwell.errors import DefinitionError, NotFound, Problem, UserError
 from stepwell.limits import FORKS_KEPT, PAGE_ITEMS_MAX, SESSIONS_KEPT
 from stepwell.local.replaying import Replayed, exported, read_exports
 from stepwell.local.user_items import LocalTable
@@ -178,6 +178,10 @@ class Stepwell:
     def start(self, workflow: str, input: Json = None, **options: Any) -> Run:  # noqa: A002  the API's own word
         """Creates a run, which moves on first access. Options: run_id, key, tags, priority, start_at_ms."""
         check_start(input, options)
+        if not self._graphs:
+            hint = "put the test below the project, or name their folder: stepwell_folder of pytest's settings"
+            told = f"there is no workflow {workflow!r}: {self._folder} has no workflows"
+            raise NotFound(told, code="unknown_workflow", hint=hint)
         started = run_now(self.service.start(replace(Start(workflow, input), **options)))
         for sentence in started.warnings:
             _logger.warning("%s", sentence)
