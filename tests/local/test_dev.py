@@ -6,6 +6,8 @@ import json
 import resource
 import signal
 import socket
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -238,6 +240,23 @@ def test_a_server_does_not_start_with_a_named_table_of_prices_that_cannot_be(
     with pytest.raises(UserError, match=r"named\.yaml:2 cannot be used: there is no price `million_gold`") as refused:
         serve(folder, tmp_path / "data", 0)
     assert refused.value.code == "bad_prices"
+
+
+ENDED_AS_IT_STARTS = """
+import signal, sys
+from pathlib import Path
+from stepwell.local import dev
+dev.relax_collector = lambda: signal.raise_signal(signal.SIGTERM)
+dev.serve(Path(sys.argv[1]), Path(sys.argv[2]), 0)
+"""
+
+
+def test_a_signal_before_it_serves_stops_what_has_begun(folder: Path, tmp_path: Path) -> None:
+    """Workers that went on would read a closed database."""
+    command = [sys.executable, "-c", ENDED_AS_IT_STARTS, str(folder), str(tmp_path / "data")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - this Python
+    assert (done.returncode, done.stdout) == (128 + signal.SIGTERM, "")
+    assert [line.partition(" ")[2] for line in done.stderr.splitlines()] == ["W ended by SIGTERM"]
 
 
 def test_a_file_that_breaks_keeps_its_last_good_version_until_it_is_mended(dev: Start, folder: Path) -> None:

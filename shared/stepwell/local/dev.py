@@ -136,28 +136,17 @@ def _serve(
         log.info("%d %s under way when the last server ended, and will be delivered again", again, were)
     _guarded(local.forget_lines)  # of a deletion that the last server did not end
     _guarded(partial(_sweep, local, 0))
-    pump = Pump(local)
-    pump.start()
-    _every(local, SWEEP_STILL_MS, partial(_sweep, local, SWEEP_STILL_MS))
-    _every(local, HOUR_MS, partial(_purge, local))
-    _every(local, SECOND_MS, Ticker(local.parts).tick)
-    if seen is not None:
-        Reloader(local, folder, serve_webhooks, told, seen).start()
-    more = (
-        *webhook_routes(lambda: webhooks.sources),
-        *delivery_routes(lambda: webhooks.sources),
-        *stream_routes(own_address),
-        *console_routes(),
-    )
-    origins = cors_origins(project_of(folder).properties)
-    watch = partial(local.live.serve, local.parts.service)
-    gateway = Gateway(create_app(local.parts, more), origins=origins, watch=watch)
-    if not is_built():
-        log.warning(NOT_BUILT)
+    pump, gateway = Pump(local), _gateway(local, folder, webhooks)
     server = Server(gateway, local.stopping, then, let_go=local.live.close)
-    _every(local, SECOND_MS, partial(_end_if_lost, claim, server))
-    relax_collector()
-    try:
+    try:  # a signal may end it before it serves
+        pump.start()
+        _every(local, SWEEP_STILL_MS, partial(_sweep, local, SWEEP_STILL_MS))
+        _every(local, HOUR_MS, partial(_purge, local))
+        _every(local, SECOND_MS, Ticker(local.parts).tick)
+        if seen is not None:
+            Reloader(local, folder, serve_webhooks, told, seen).start()
+        _every(local, SECOND_MS, partial(_end_if_lost, claim, server))
+        relax_collector()
         server.run(sockets=[listening])
     finally:
         left = pump.stop(STOP_SECONDS / 2)
@@ -169,6 +158,20 @@ def _serve(
         raise UserError(f"the data folder {claim.path} was removed while the server ran, and its runs with it",
                         code="data_folder_lost", hint="end `stepwell dev` before you remove its data")  # fmt: skip
     return 0 if server.started else 1
+
+
+def _gateway(local: Local, folder: Path, webhooks: LocalWebhooks) -> Gateway:
+    more = (
+        *webhook_routes(lambda: webhooks.sources),
+        *delivery_routes(lambda: webhooks.sources),
+        *stream_routes(own_address),
+        *console_routes(),
+    )
+    if not is_built():
+        log.warning(NOT_BUILT)
+    origins = cors_origins(project_of(folder).properties)
+    watch = partial(local.live.serve, local.parts.service)
+    return Gateway(create_app(local.parts, more), origins=origins, watch=watch)
 
 
 class Server(uvicorn.Server):

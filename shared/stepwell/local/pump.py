@@ -80,7 +80,8 @@ class Pump:
 
     def start(self) -> None:
         self._leases.start()
-        self._workers = [Apart(self._work(), self._free) for _ in range(self._count)]
+        for _ in range(self._count):  # one by one: who is ended amid them stops those that there are
+            self._workers.append(Apart(self._work(), self._free))
 
     def stop(self, patience_seconds: float) -> int:
         """Stops receiving. Returns the number of messages in progress, which the next start delivers again.
