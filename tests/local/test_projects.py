@@ -264,6 +264,22 @@ def test_the_root_of_a_project_stands_for_its_workflow_folder(root: Path) -> Non
     assert chosen_folder(root / "nowhere") == root / "nowhere"
 
 
+def test_a_workflow_folder_that_the_project_names_and_that_is_not_there_is_told(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A folder `workflows` beside it is not what it means."""
+    (root / "pyproject.toml").write_text('[tool.stepwell]\nworkflows = "flwos"\n')
+    (root / "workflows").mkdir()
+    monkeypatch.chdir(root)
+    for given in (None, root):
+        with pytest.raises(UserError, match=r"pyproject\.toml: workflows: there is no folder flwos") as caught:
+            chosen_folder(given)
+        assert caught.value.code == "bad_project"
+    (root / "pyproject.toml").write_text("[tool.stepwell]\n")
+    (root / "workflows").rmdir()
+    assert chosen_folder(None) == Path()
+
+
 def test_the_runs_of_a_project_are_found_from_each_of_its_folders(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(root)
     assert data_folder(chosen_folder(None)) == Path(".stepwell")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from stepwell.errors import NotFound, UserError
-from stepwell.project import WORKFLOWS, find_project
+from stepwell.project import FILE, WORKFLOWS, Project, find_project
 
 DEFINITIONS = (".yaml", ".yml", ".json")
 DEFAULT_STACK = "Stepwell"
@@ -20,7 +20,7 @@ def chosen_folder(given: Path | None) -> Path:
     if given is None:
         return _not_too_wide(default_folder())
     project = find_project(given) if given.is_dir() else None
-    if project and project.root == given.resolve() and project.folder.is_dir():
+    if project and project.root == given.resolve() and _has_its_folder(project):
         return given / project.folder.relative_to(project.root)
     return given
 
@@ -58,9 +58,21 @@ def _not_too_wide(folder: Path) -> Path:
 
 
 def default_folder() -> Path:
-    """Returns the project's workflow folder, or else `workflows/` if it exists, or else the current folder."""
+    """Returns the project's workflow folder, or else `workflows/` if it exists, or else the current folder.
+
+    Raises UserError if the project names a folder that is not there: another one is not what it means.
+    """
     project = find_project(Path())
-    if project and project.folder.is_dir():
+    if project and _has_its_folder(project):
         here = Path.cwd()
         return project.folder.relative_to(here) if project.folder.is_relative_to(here) else project.folder
     return Path(WORKFLOWS) if Path(WORKFLOWS).is_dir() else Path()
+
+
+def _has_its_folder(project: Project) -> bool:
+    if project.folder.is_dir():
+        return True
+    if named := project.document["tool"]["stepwell"].get("workflows"):
+        told = f"{project.root / FILE}: workflows: there is no folder {named}"
+        raise UserError(told, code="bad_project", hint="create it, or name another one in [tool.stepwell]: workflows")
+    return False
