@@ -341,6 +341,20 @@ def test_a_wait_whose_timer_got_lost_is_overdue() -> None:
     assert world.header(run_id).status == "timed_out"
 
 
+@pytest.mark.parametrize("definition", [FLOW, LIMITED])
+def test_what_is_overdue_behind_a_backlog_is_sent_a_message_each_time_that_it_is_twice_as_late(definition: str) -> None:
+    """The coordinator is hours behind. One message in each sweep would make the backlog longer."""
+    world = World(definition)
+    started(world)
+    world.lose_messages()
+    world.clock.advance(24 * HOUR_MS + STILL_MS + 1)
+    sent = 0
+    for _ in range(24):
+        sent += len(sweep(world))
+        world.clock.advance(5 * MINUTE_MS)
+    assert 2 <= sent <= 6
+
+
 def test_a_run_whose_deadline_got_lost_ends_all_the_same() -> None:
     """A start that died between its two messages: the run goes on, and its own time-out was never set."""
     world = World(LIMITED)

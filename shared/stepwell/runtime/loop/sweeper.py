@@ -165,7 +165,7 @@ class Sweeper:
         now_ms, limit_ms = self._ports.clock.now_ms(), deadline_ms(at.graph, at.run, at.token)
         if limit_ms is not None and limit_ms + still_ms < now_ms:
             await self._ports.queue.send(Lane.RESUME, to_json(Deadline(at.run_id)))
-            return Look("overdue", now_ms)
+            return Look("overdue", self._again_ms(limit_ms))
         if is_held(at.run, at.token):
             await self._stopping.again(at)
             return Look(due_ms=limit_ms)
@@ -211,8 +211,15 @@ class Sweeper:
         woken = await self._wake(at, "no_progress" if has_waker else "nothing_wakes")
         if parked is not None or self._sees_queue:
             return woken
-        # Its message may be behind thousands of others: one more each time that it is twice as late, not in each sweep.
-        return replace(woken, due_ms=now_ms + min(now_ms - expected_ms, LONGEST_PAUSE_MS))
+        return replace(woken, due_ms=self._again_ms(expected_ms))
+
+    def _again_ms(self, due_ms: int) -> int:
+        """Returns when to look again at what is late, and was sent a message: each time that it is twice as late.
+
+        The message may be behind thousands of others, so not each sweep sends one. At once where the queue is seen.
+        """
+        now_ms = self._ports.clock.now_ms()
+        return now_ms if self._sees_queue else now_ms + min(now_ms - due_ms, LONGEST_PAUSE_MS)
 
     async def _look_at_ends(self, at: Standing, parked: Parked, still_ms: int) -> Look | None:
         """Looks at the timer and the children that end a wait. None: it has no children, and its timer is not late."""
@@ -225,7 +232,7 @@ class Sweeper:
         if timer_ms is None or timer_ms + still_ms >= now_ms:
             return None
         await self._ports.queue.send(Lane.RESUME, to_json(Timer(at.run_id, at.token.slot, at.token.id)))
-        return Look("overdue", now_ms)
+        return Look("overdue", self._again_ms(timer_ms))
 
     async def _is_stuck(self, at: Standing) -> bool:
         """Tells whether a token that waits for locks or a permit could go on, but was not told."""
