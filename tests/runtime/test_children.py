@@ -520,3 +520,18 @@ def test_a_child_with_a_short_retention_is_kept_until_its_parent_has_its_result(
     assert world.token(run_id).result["quick"] == "count"
     world.pass_time(6 * HOUR_MS)
     assert world.store.inner.purge(world.clock.now_ms()) == 1
+
+
+def test_a_run_whose_id_is_used_again_takes_no_result_of_the_first_ones_child() -> None:
+    """The first run's items have expired, and its child's have not."""
+    world = World(CALLS.replace("OPTIONS", ""), FRAUD)
+    run_id = world.start(run_id="order-1", given={"n": 1})
+    world.deliver()
+    run_now(world.store.erase_logs(run_id, ()))
+    run_now(world.store.drop_run(run_id, 0))
+    world.pass_time(2 * HOUR_MS)
+    assert world.start(run_id="order-1", given={"n": 2}) == run_id
+    world.deliver()
+    error = world.token(run_id).error
+    assert error is not None
+    assert (error.type, world.header(run_id).status) == ("child_of_earlier", Status.FAILED)

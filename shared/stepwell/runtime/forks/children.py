@@ -33,7 +33,7 @@ from stepwell.engine.records import Called, Failure, Kind, Parked, Resumption, S
 from stepwell.engine.table import Message as Received
 from stepwell.engine.table import Verdict, receive
 from stepwell.engine.token import Token
-from stepwell.errors import EngineFault, InvalidInput, RunDeleted, UserError
+from stepwell.errors import Conflict, EngineFault, InvalidInput, RunDeleted, UserError
 from stepwell.limits import CHILD_DEPTH, MINUTE_MS
 from stepwell.runtime.log.door import FoundInput
 from stepwell.runtime.log.logbook import Logbook
@@ -113,10 +113,11 @@ class Children:
             there = await self._ports.runs.get_run(run_id)
             if there is None:
                 raise
-            return there  # created before, whatever today's definition says of its input
+            return _own(at, there)  # created before, whatever today's definition says of its input
         if caller.index < 0:  # nobody waits for this run: if this worker dies at the next line, the run still begins
             await self._starter.set_going(header, self._ports.clock.now_ms() + _BEGINS_ANYHOW_MS)
-        return await self._starter.create(graph, header) or header
+        there = await self._starter.create(graph, header)
+        return header if there is None else _own(at, there)
 
     # -- their ends
 
@@ -187,6 +188,17 @@ class Children:
                 continue  # nobody can start it
             if header.status is Status.PENDING:
                 await self._starter.set_going(header)
+
+
+def _own(at: Standing, there: Header) -> Header:
+    """Returns the child that is there. Raises Conflict if it is of an earlier run with the parent's id.
+
+    It outlived that one: its result would be taken for this run's. Clocks may differ, by less than a minute.
+    """
+    if there.created_ms + MINUTE_MS < at.header.created_ms:
+        raise Conflict(f"{there.run_id} is the child of an earlier run {at.run_id}", code="child_of_earlier",
+                       hint=f"delete {there.run_id} first, or start the run with another id or key")  # fmt: skip
+    return there
 
 
 def _awaits(parent: Token, caller: Caller) -> bool:
