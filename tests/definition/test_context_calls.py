@@ -51,6 +51,11 @@ def test_an_option_that_an_operation_does_not_have_is_found(call: str, message: 
     assert f"`{hint}`" in found.hint or f"known: {hint}" in found.hint
 
 
+def test_a_sleep_until_a_time_is_given_the_time_itself() -> None:
+    (found,) = problems("return await ctx.sleep(until=given)")
+    assert (found.code, found.hint) == ("bad_arguments", "give the datetime itself, as in ctx.sleep(when)")
+
+
 @pytest.mark.parametrize(
     ("call", "code", "message"),
     [

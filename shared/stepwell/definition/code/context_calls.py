@@ -33,6 +33,7 @@ Called = Callable[[ast.expr], Def | ast.Lambda | None]
 
 _TO_A_FUNCTION = frozenset({"step", "child"})  # another name is that of a parameter, and checked with those
 _MUST_BE_NAMED = frozenset({"callback", "transact"})  # others take an empty name for none
+_UNTIL = "give the datetime itself, as in ctx.sleep(when)"
 _WITHOUT_MAXIMUM = frozenset({"until", "step", "run"})  # of steps, `code_limits` tells
 
 
@@ -61,7 +62,8 @@ def _unknown(call: ast.Call, operation: str, called: Called) -> Iterator[Wrong]:
         own |= {one.arg for one in (*function.args.args, *function.args.kwonlyargs)}
     for given in call.keywords:
         if given.arg is not None and given.arg not in own:
-            yield given, "bad_arguments", f"ctx.{operation} has no option {given.arg!r}", closest(given.arg, options)
+            hint = _UNTIL if (operation, given.arg) == ("sleep", "until") else closest(given.arg, options)
+            yield given, "bad_arguments", f"ctx.{operation} has no option {given.arg!r}", hint
 
 
 def _refused(call: ast.Call, operation: str) -> Iterator[Wrong]:
