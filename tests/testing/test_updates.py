@@ -10,6 +10,7 @@ from typing import Any, cast
 import pytest
 
 from stepwell.client.errors import UpdateFailed
+from stepwell.definition.graph import Json
 from stepwell.engine.durable import session
 from stepwell.errors import Conflict, InvalidInput, NotFound, PortError
 from stepwell.runtime.calls.updates import Answered
@@ -158,7 +159,16 @@ def test_an_update_answers_and_the_function_goes_on_with_what_it_changed(run: Ru
 
 
 def test_an_id_that_is_sent_again_has_the_first_answer_and_changes_nothing(run: Run) -> None:
-    assert [run.update("add_item", {"item": item}, "one") for item in ("cup", "pot")] == [1, 1]
+    assert [run.update("add_item", {"item": "cup"}, "one") for _ in range(2)] == [1, 1]
+    assert run.query("items") == ["cup"]
+
+
+@pytest.mark.parametrize(("name", "given"), [("add_item", {"item": "pot"}), ("half", {"item": "cup"})])
+def test_the_id_of_another_update_is_refused(run: Run, name: str, given: Json) -> None:
+    assert run.update("add_item", {"item": "cup"}, "one") == 1
+    with pytest.raises(Conflict) as refused:
+        run.update(name, given, "one")
+    assert refused.value.code == "already_used"
     assert run.query("items") == ["cup"]
 
 

@@ -62,18 +62,22 @@ class Updates:
     # -- the caller's side
 
     async def send(self, at: Standing, name: str, given: Json, update_id: str) -> None:
-        """Sends an update; an id in use keeps its first name and input. Raises Conflict, InvalidInput."""
+        """Sends an update, or the one of this id again. Raises Conflict, also for the id of another; InvalidInput."""
         check_name(name, "name of an update")
         check_event_key(update_id, "an update's id")
         check_json(given, "input")
-        topic, now_ms = topic_of(at.run_id), self._ports.clock.now_ms()
-        if await self._ports.mailbox.get_event(topic, update_id) is None:
+        topic, now_ms, payload = topic_of(at.run_id), self._ports.clock.now_ms(), {"name": name, "input": given}
+        there = await self._ports.mailbox.get_event(topic, update_id)
+        if there is not None and there.payload != payload:
+            raise Conflict(f"{update_id} is another update, or has another input", code="already_used",
+                           hint="repeat the first one, or take a new id")  # fmt: skip
+        if there is None:
             if not at.graph.replays:
                 raise Conflict(f"{at.run.workflow} is a graph, which takes no updates", code="not_a_function",
                                hint="send it an event")  # fmt: skip
             if at.token.ended:
                 raise _run_ended()
-            event = Event(topic, update_id, {"name": name, "input": given}, now_ms, now_ms + KEPT_MS)
+            event = Event(topic, update_id, payload, now_ms, now_ms + KEPT_MS)
             await self._ports.mailbox.put_event(event)
         await self._ports.queue.send(Lane.WORK, to_json(Update(at.run_id, update_id)))
 
