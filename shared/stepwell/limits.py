@@ -72,6 +72,7 @@ TRACEBACK_BYTES = 1_000  # of an error's traceback, which is kept with its recor
 TRACEBACK_CAUSES = 3  # of an error, that its traceback tells
 STEP_TIMEOUT_MS = 5 * MINUTE_MS  # a step without its own timeout: `step_timeout`
 ATTEMPT_MAX_MS = 15 * MINUTE_MS  # of a step on AWS: no invocation lasts longer
+CALL_MS = 30 * SECOND_MS  # of the API's function: API Gateway waits for 29 s
 CLOCKS_APART_MS = 5 * SECOND_MS  # how far two machines' clocks may differ before one takes the other for dead
 DEPLOYED_KEPT_MS = MINUTE_MS  # how long a deploy still wakes those that begin to wait for code
 SESSION_SECONDS = 10  # from one operation of a durable function to the next: `function_stuck`

@@ -51,7 +51,7 @@ def test_a_callback_whose_api_died_in_the_midst_ends_the_wait_all_the_same() -> 
     world, run_id, url = held()
     with mock.patch.object(Coordinator, "publish", side_effect=PortError("the store did not answer")):
         assert post(world, url, {"paid": True}).status == 503
-    world.drain()
+    world.advance(30)
     assert world.get(f"/runs/{run_id}").json["state"]["hold"] == {"paid": True}
 
 

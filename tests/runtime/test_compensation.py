@@ -14,7 +14,7 @@ from stepwell.engine.records import ROOT, Kind, Pause, Record, Status
 from stepwell.engine.retry import resolve_policy
 from stepwell.engine.table import Phase
 from stepwell.errors import Conflict, PortError
-from stepwell.limits import DAY_MS, HOUR_MS, MINUTE_MS
+from stepwell.limits import ATTEMPT_MAX_MS, DAY_MS, HOUR_MS, MINUTE_MS
 from stepwell.memory.inbox import ALL_LANES
 from stepwell.runtime.log.messages import DeadLetter, Wake, from_json, to_json
 from stepwell.runtime.loop.driving import run_now
@@ -369,7 +369,7 @@ def test_who_cancels_again_after_a_call_that_died_sets_the_compensation_going() 
         run_now(world.service.cancel(run_id))
     with pytest.raises(Conflict, match="being undone"):
         run_now(world.service.cancel(run_id))
-    world.deliver()
+    world.pass_time(ATTEMPT_MAX_MS)  # a worker that the first call woke is done by then
     assert world.header(run_id).status is Status.COMPENSATED
 
 

@@ -14,6 +14,7 @@ from stepwell.definition.graph import EventSettings
 from stepwell.engine.waits import event_topic
 from stepwell.errors import Conflict, PortError
 from stepwell.limits import HOUR_MS
+from stepwell.runtime.log.door import Unlimited
 from stepwell.runtime.log.messages import Deadline, Publish
 from stepwell.runtime.loop.advance import Advance
 from stepwell.runtime.loop.driving import run_now
@@ -236,7 +237,7 @@ def test_an_event_goes_on_with_the_clean_up_though_its_bringer_died_and_a_deadli
     with mock.patch.object(Advance, "wake", side_effect=PortError("it died here")), pytest.raises(PortError):
         run_now(coordinator.handle(publish))
     for message in (Deadline(run.id), publish):
-        run_now(coordinator.handle(message))
+        run_now(coordinator.handle(message, Unlimited(deliveries=2)))
     kit.settle()
     assert (run.status, released(run)) == ("cancelled", 1)
 

@@ -75,9 +75,9 @@ def validator_not_asked() -> Iterator[None]:
 def refusal_forgotten() -> Iterator[None]:
     """Who finds an update refused tells nobody."""
 
-    async def refused(self: Updates, at: Standing, update: Any) -> bool:
+    async def refused(self: Updates, at: Standing, update: Any, budget: Any) -> bool:
         self_ = _Parted(self, replace(self._ports, mailbox=_With(self._ports.mailbox, put_event=_dropped)))
-        return await _is_handled(self_, at, update)  # type: ignore[arg-type]  # as far as it is asked
+        return await _is_handled(self_, at, update, budget)  # type: ignore[arg-type]  # as far as it is asked
 
     with mock.patch.object(Updates, "_is_handled", refused):
         yield

@@ -18,9 +18,9 @@ _wake = Advance.wake
 def wakes_sent_twice() -> Iterator[None]:
     """Each wake is sent twice: the second is stale, or a copy."""
 
-    async def wake(self: Advance, at: Standing, hops: int = 0) -> None:
-        await _wake(self, at, hops)
-        await _wake(self, at, hops)
+    async def wake(self: Advance, at: Standing, hops: int = 0, *, yields: bool = False) -> None:
+        for _ in range(2):
+            await _wake(self, at, hops, yields=yields)
 
     with mock.patch.object(Advance, "wake", wake):
         yield

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from functools import cache
 
@@ -19,6 +19,7 @@ from stepwell.engine.token import Token
 from stepwell.engine.waits.kind import kind_named
 from stepwell.engine.writing import deadline_ms
 from stepwell.runtime.log.due import earliest
+from stepwell.runtime.log.messages import Wake
 from stepwell.runtime.log.standing import run_info
 from stepwell.runtime.ports.headers import Header
 from tests.sim.tree import Logs, Opened, all_forks, ancestry, completed, fired, forks_of, is_cancel, over_by
@@ -92,7 +93,7 @@ def laws_of_shown_branches(world: World, logs: Logs, under_way: set[str]) -> Ite
     Left out are forks of several pages of which more than ten may be under way, if that is bounded. So is a run one of
     whose records may still be shown: the message under which it was written is there, its worker has died.
     """
-    if any(token.last is not None and token.last.by in under_way for token in logs.tokens.values()):
+    if any(token.last is not None and _is_to_go_on(world, token, under_way) for token in logs.tokens.values()):
         return
     root, header = logs.tokens[ROOT], world.memory._runs[world.run_id]
     opened = next((one for one in forks_of(ROOT, logs.records[ROOT]) if one.closed_by is None), None)
@@ -122,6 +123,12 @@ def _is_not_shown(opened: Opened) -> bool:
     bounds = [(group.count, group.max_concurrency) for group in opened.fork.groups]
     at_once = sum(min(count, bound or count) for count, bound in bounds)
     return len(opened.fork.pages) > 1 and any(bound for _, bound in bounds) and at_once > 10 * opened.fork.page
+
+
+def _is_to_go_on(world: World, token: Token, under_way: Collection[str]) -> bool:
+    """Whether the message is there under which its last record was written, or one should that one's worker be dead."""
+    late = Wake(world.run_id, token.slot, token.id, late=True)
+    return bool({late.id, *([token.last.by] if token.last else ())} & set(under_way))
 
 
 def _law_of_shown_tasks(root: Token, logs: Logs, header: Header) -> Iterator[str]:

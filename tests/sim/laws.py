@@ -14,6 +14,7 @@ from stepwell.engine.records import ROOT, CleanUp, Goto, Kind, Record
 from stepwell.engine.stored.codec import decode_record, encode_record
 from stepwell.engine.stored.snapshots import decode_snapshot, decode_token, encode_token
 from stepwell.engine.stored.token_batches import BATCH
+from stepwell.engine.table import Phase
 from stepwell.engine.token import Token
 from stepwell.engine.waits.aside import is_aside
 from stepwell.engine.waits.callback import BEAT
@@ -159,7 +160,8 @@ def _under_way(world: World) -> dict[str, set[str]]:
 def _wakes(run_id: str, token: Token) -> set[str]:
     """The ids of the wakes that push it on: the starts that a run gathers make none stale."""
     gathers = token.last is not None and token.last.kind is Kind.GATHERED
-    return {Wake(run_id, slot, token.id).id for slot in range(-1 if gathers else token.slot, token.next_slot + gathers)}
+    slots = range(-1 if gathers else token.slot, token.next_slot + gathers)
+    return {Wake(run_id, slot, token.id, late=late).id for slot in slots for late in (False, True)}
 
 
 def _is_in_line(world: World, token: Token) -> bool:
@@ -179,7 +181,7 @@ def _check_quiet_of(world: World) -> None:
     for broken in laws_of_quiet_code(world, logs.tokens, under_way):
         raise BrokenLawError(broken)
     for token in live_tokens(world.program.graph, logs):
-        if token.parked is None or token.resumption is not None:
+        if token.parked is None or token.resumption is not None or token.phase is Phase.COMPENSATING:
             last = token.last
             if last is None or not (under_way & {last.by, *_wakes(world.run_id, token)} or _is_in_line(world, token)):
                 where = f"{token.id} stands at {last and last.kind} {last and last.next}"

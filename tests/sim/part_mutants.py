@@ -63,7 +63,7 @@ def timer_sticks_to_its_word() -> Iterator[None]:
 def part_pushes_nothing() -> Iterator[None]:
     """Who writes a part does not look for more: it leaves that to whoever read before."""
 
-    async def push(self: Advance, at: Standing, by: str, *rest: Any) -> None:
+    async def push(self: Advance, at: Standing, by: str, *rest: Any, again: bool = False) -> None:
         if at.token.last is not None and at.token.last.kind is not Kind.RECEIVED:
             await self.wake(at)
 

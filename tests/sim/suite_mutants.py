@@ -20,13 +20,15 @@ from stepwell.engine.names import Moment
 from stepwell.engine.records import Kind, Place, Record
 from stepwell.engine.token import Begun, Token
 from stepwell.runtime import dispatch
-from stepwell.runtime.calls import updates
+from stepwell.runtime.calls import callbacks, updates
 from stepwell.runtime.calls.callbacks import Callbacks
+from stepwell.runtime.calls.redriving import Redriver
 from stepwell.runtime.forks.showing import Showing
 from stepwell.runtime.log.door import Answer
 from stepwell.runtime.log.messages import Wake, to_json
 from stepwell.runtime.log.standing import ForkedParent, Lease, Standing
 from stepwell.runtime.loop import coordinator
+from stepwell.runtime.loop.advance import Advance
 from stepwell.runtime.loop.coordinator import Coordinator
 from stepwell.runtime.loop.worker import Worker, _Turn
 from stepwell.runtime.ports import Joined, Lane
@@ -261,4 +263,32 @@ def tried_once() -> Iterator[None]:
 def settled_for_another() -> Iterator[None]:
     """A deadline performs the effects of whatever record a run had last, and wakes nobody."""
     with mock.patch.object(coordinator, "CleanUp", object):
+        yield
+
+
+@contextmanager
+def woken_at_once() -> Iterator[None]:
+    """A call that finds its record in the log wakes a worker at once, maybe beside the one that was woken."""
+    with mock.patch.object(Advance, "wake_late", Advance.wake):
+        yield
+
+
+@contextmanager
+def late_goes_on() -> Iterator[None]:
+    """A late wake takes the records of the worker that was woken first for its own."""
+    with mock.patch.object(Wake, "id", property(lambda wake: f"wake:{wake.token}:{wake.slot}")):
+        yield
+
+
+@contextmanager
+def sent_with_the_call() -> Iterator[None]:
+    """The message about a callback may be handled before its call is over."""
+    with mock.patch.object(callbacks, "CALL_MS", 0):
+        yield
+
+
+@contextmanager
+def redriven_at_once() -> Iterator[None]:
+    """Each call that redrives a run wakes a worker that yields to nobody."""
+    with mock.patch.object(Redriver, "push", lambda redriver, at, by: redriver._advance.push(at, by)):
         yield

@@ -60,8 +60,7 @@ from tests.sim.schedule import (
     program_of,
     run_schedule,
 )
-from tests.sim.seed_mutants import OF_COPIES, OF_SEEDS, SLOW
-from tests.sim.suite_mutants import copies_go_on
+from tests.sim.seed_mutants import OF_SEEDS, PLAYED_WITH, SLOW
 
 # A worker that dies leaves the coroutines of branches behind that nobody will await, here as in production.
 pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
@@ -413,7 +412,7 @@ def test_an_engine_without_one_of_its_laws_is_caught(name: str) -> None:
 def test_a_fault_of_one_schedule_in_thousands_stays_mended(
     mutant: Callable[[], AbstractContextManager[None]], seed: int
 ) -> None:
-    with copies_go_on() if seed in OF_COPIES else nullcontext():
+    with PLAYED_WITH.get(seed, nullcontext)():
         with mutant():
             assert run_schedule(seed) is not None
         assert lawful([seed]) is None

@@ -29,6 +29,7 @@ from tests.runtime import (
     test_showing,
     test_sweeper,
     test_throttle_kills,
+    test_woken_once,
     test_worker,
 )
 from tests.sim import suite_mutants
@@ -119,6 +120,20 @@ def _takes_the_next_slot() -> None:
         (rests_before_it_opens, _begins_after_a_pause),
         (suite_mutants.tried_once, _takes_the_next_slot),
         (suite_mutants.settled_for_another, _goes_on_with_the_clean_up),
+        (
+            suite_mutants.woken_at_once,
+            test_woken_once.test_a_call_that_is_repeated_amid_the_next_step_runs_it_no_second_time,
+        ),
+        (
+            suite_mutants.woken_at_once,
+            test_woken_once.test_an_event_that_another_s_message_took_wakes_no_second_worker,
+        ),
+        (
+            suite_mutants.late_goes_on,
+            test_woken_once.test_a_late_wake_leaves_the_steps_of_the_first_worker_to_that_one,
+        ),
+        (suite_mutants.sent_with_the_call, test_woken_once.test_a_callback_s_message_comes_once_its_call_is_over),
+        (suite_mutants.redriven_at_once, test_woken_once.test_a_run_that_is_redriven_twice_at_once_goes_on_once),
         (
             suite_mutants.copies_go_on,
             test_worker.test_the_second_message_of_a_start_that_was_repeated_leaves_the_run_to_the_first,

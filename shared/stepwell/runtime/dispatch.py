@@ -84,7 +84,7 @@ def _handle(parts: Assembly, lane: Lane, message: Message, budget: Budget) -> Aw
     if lane is Lane.WORK and isinstance(message, Wake):
         return parts.worker.handle(message, budget)
     if lane is Lane.WORK and isinstance(message, Update):
-        return parts.updates.handle(message)
+        return parts.updates.handle(message, budget)
     if lane is Lane.WORK and isinstance(message, Erase):
         return parts.eraser.again(message)
     return coordinate(parts, message, budget)
@@ -121,7 +121,7 @@ async def _fire(parts: Assembly, timer: Timer, budget: Budget) -> None:
     if isinstance(answer.action, Look):
         answer = await parts.advance.look(answer.at, given, timer.id, budget)
     if answer.is_mine:
-        await parts.advance.push(answer.at, timer.id, budget)
+        await parts.advance.push(answer.at, timer.id, budget, again=answer.was_there)
     elif isinstance(answer.action, Rest) and answer.action.until_ms is not None:
         again = replace(timer, slot=timer_slot(answer.at.token, parts.ports.clock.now_ms()))
         await parts.alarms.look_again(Lane.RESUME, again, answer.action.until_ms, timer, answer.at.header.created_ms)

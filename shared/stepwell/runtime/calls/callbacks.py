@@ -22,7 +22,7 @@ from stepwell.engine.token import Token
 from stepwell.engine.waits.callback import CALLBACK, heartbeat_of, last_beat_ms
 from stepwell.engine.waits.topics import callback_topic
 from stepwell.errors import Conflict
-from stepwell.limits import BEATS, EVENT_KEPT_MS
+from stepwell.limits import BEATS, CALL_MS, EVENT_KEPT_MS
 from stepwell.runtime.calls.approvals import refused
 from stepwell.runtime.calls.links import CallbackLink
 from stepwell.runtime.log.door import Door
@@ -106,7 +106,9 @@ class Callbacks:
         event = Event(topic, EVENT_ID, payload, now_ms, max(link.expires_ms, now_ms + EVENT_KEPT_MS))
         is_new = await mailbox.put_event(event)
         publish = Publish(event, kept=True)
-        await self._ports.queue.send(Lane.RESUME, to_json(publish))  # this process may die before the run goes on
+        # This process may die before the run goes on. The message comes once it is done, or dead: handled before, it
+        # would find no wait yet, or wake a second worker.
+        await self._ports.queue.send(Lane.RESUME, to_json(publish), now_ms + CALL_MS)
         await self._coordinator.publish(publish)
         if not is_new:
             raise _used()

@@ -35,7 +35,7 @@ from stepwell.runtime.log.claims import stow
 from stepwell.runtime.log.door import Door
 from stepwell.runtime.log.logbook import Logbook
 from stepwell.runtime.log.standing import Standing, run_info
-from stepwell.runtime.loop.advance import Advance
+from stepwell.runtime.loop.advance import Advance, can_move
 from stepwell.runtime.loop.together import for_all
 from stepwell.runtime.ports import Joined, Ports
 from stepwell.runtime.ports.headers import REDRIVE, Header, check_held
@@ -210,8 +210,11 @@ class Redriver:
         return at.after(action.record) if isinstance(action, Write) else at
 
     async def push(self, at: Standing, by: str) -> None:
-        """Has a worker go on with the run."""
-        await self._advance.push(at, by)
+        """Has a worker go on with the run, unless one has taken it up: a repeated call may be late."""
+        if can_move(at.token):
+            await self._advance.wake(at, yields=True)
+        else:
+            await self._advance.push(at, by)
 
     async def _arrive(self, run_id: str, graph: Graph, plan: Plan) -> None:
         """Has the branches that are kept arrive at the joins of the new run."""

@@ -27,7 +27,7 @@ from stepwell.engine.waits import run_topic
 from stepwell.errors import Conflict, EngineFault, NotFound
 from stepwell.limits import MINUTE_MS
 from stepwell.runtime.log.claims import fetch
-from stepwell.runtime.log.door import Door
+from stepwell.runtime.log.door import UNLIMITED, Budget, Door
 from stepwell.runtime.log.logbook import Logbook
 from stepwell.runtime.log.messages import Update, to_json
 from stepwell.runtime.log.standing import Standing
@@ -118,7 +118,7 @@ class Updates:
 
     # -- the worker's side
 
-    async def handle(self, update: Update) -> None:
+    async def handle(self, update: Update, budget: Budget = UNLIMITED) -> None:
         """Runs the update's handler and records it. Raises PortError if a port fails: then it is redelivered.
 
         If others move the function meanwhile, it tries again: so many updates may come at once.
@@ -130,18 +130,18 @@ class Updates:
                 return
             if at.token.slot == slot:
                 break  # nobody has moved it
-            if await self._is_handled(at, update):
+            if await self._is_handled(at, update, budget):
                 return
             slot = at.token.slot
         await self._put_off(update)
 
-    async def _is_handled(self, at: Standing, update: Update) -> bool:
+    async def _is_handled(self, at: Standing, update: Update, budget: Budget) -> bool:
         """Makes the update, unless that was done before. Returns False if the function takes none now."""
         event = await self._ports.mailbox.get_event(topic_of(update.run_id), update.event_id)
         if event is None:
             return True
         if pushes(at.token, update.id):
-            await self._advance.push(at, update.id)  # written by this message before a crash
+            await self._advance.push(at, update.id, budget, again=True)  # by an earlier delivery, or for another call
             return True
         if await self._is_over(at, event):
             return True

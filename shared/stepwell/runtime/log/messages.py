@@ -28,6 +28,7 @@ class Wake:
     `pool`: the workers that it is for; `hops`: how many messages there were about this record before. `count`: how many
     branches it is about, from `token` on, each of which has no record yet. `yields`: nobody had taken the run up, and
     there may be another such message, so at its first delivery it leaves the run to the worker that has taken it up.
+    `late`: another was sent for this record. What that one's worker has written since is not for this one.
     """
 
     run_id: str
@@ -37,11 +38,12 @@ class Wake:
     hops: int = 0
     count: int = 1
     yields: bool = False
+    late: bool = False
 
     @property
     def id(self) -> str:
         several = f"+{self.count}" if self.count > 1 else ""
-        return f"wake:{self.token}{several}:{self.slot}"
+        return f"wake:{self.token}{several}:{self.slot}{':late' if self.late else ''}"
 
     @property
     def tokens(self) -> tuple[str, ...]:
@@ -273,11 +275,11 @@ def to_json(message: Message) -> dict[str, Json]:
 
 def _body(message: Message) -> dict[str, Json]:
     match message:
-        case Wake(run_id, slot, token, pool, hops, count, yields):
+        case Wake(run_id, slot, token, pool, hops, count, yields, late):
             more: dict[str, Json] = {"pool": pool} if pool != DEFAULT_POOL else {}
             more |= {"hops": hops} if hops else {}
             more |= {"count": count} if count > 1 else {}
-            more |= {"yields": True} if yields else {}
+            more |= {name: True for name, is_set in (("yields", yields), ("late", late)) if is_set}
             return {"type": "wake", "run_id": run_id, "token": token, "slot": slot, **more}
         case Timer(run_id, slot, token):
             return {"type": "timer", "run_id": run_id, "token": token, "slot": slot}
@@ -393,5 +395,5 @@ def _of_brief(raw: Mapping[str, Json]) -> Deadline | Deployed | Update | GoOn | 
 
 
 def _wake_of(raw: Mapping[str, Json]) -> Wake:
-    more = {name: raw[name] for name in ("pool", "hops", "count", "yields") if name in raw}
+    more = {name: raw[name] for name in ("pool", "hops", "count", "yields", "late") if name in raw}
     return Wake(raw["run_id"], raw["slot"], raw["token"], **more)

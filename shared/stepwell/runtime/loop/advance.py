@@ -13,6 +13,7 @@ from stepwell.engine.inputs import EventOffered, Input, LocksAnswered, TimerFire
 from stepwell.engine.records import Kind
 from stepwell.engine.table import ENDED, PARKED, Phase
 from stepwell.engine.token import Token
+from stepwell.limits import ATTEMPT_MAX_MS
 from stepwell.runtime.log.door import UNLIMITED, Answer, Budget, Door, FoundInput
 from stepwell.runtime.log.logbook import Logbook
 from stepwell.runtime.log.messages import to_json
@@ -33,7 +34,7 @@ class Advance:
         """Puts an input, unless an earlier delivery did, and pushes on what moved."""
         answer = await self._door.put_once(at, given, by, budget)
         if answer.is_mine:
-            await self.push(answer.at, by, budget)
+            await self.push(answer.at, by, budget, again=answer.was_there)
         return answer
 
     async def look(self, at: Standing, given: TimerFired, by: str, budget: Budget) -> Answer:
@@ -51,17 +52,31 @@ class Advance:
                 return answer
             at = answer.at
 
-    async def push(self, at: Standing, by: str, budget: Budget = UNLIMITED) -> None:
-        """Wakes a worker if one is next; it performs the last record's effects. Otherwise they are performed here."""
+    async def push(self, at: Standing, by: str, budget: Budget = UNLIMITED, *, again: bool = False) -> None:
+        """Wakes a worker if one is next; it performs the last record's effects. Otherwise they are performed here.
+
+        `again`: the record was there before, so whoever wrote it has woken a worker, or died. On a redelivery, it died.
+        """
         last, moved = at.token.last, at
         if not can_move(at.token) or (last is not None and last.kind is Kind.ENDED):
             moved = await self.settle(at, by, budget=budget) or at
         if can_move(moved.token):
-            await self.wake(moved)
+            is_known = again and moved is at and budget.is_first()
+            await (self.wake_late(moved) if is_known else self.wake(moved))
 
-    async def wake(self, at: Standing, hops: int = 0) -> None:
+    async def wake(self, at: Standing, hops: int = 0, *, yields: bool = False) -> None:
         """Has a worker push on the token."""
-        await self._ports.queue.send(Lane.WORK, to_json(at.wake(hops)))
+        wake = at.wake(hops)
+        await self._ports.queue.send(Lane.WORK, to_json(replace(wake, yields=True) if yields else wake))
+
+    async def wake_late(self, at: Standing) -> None:
+        """Has a worker push on the token, should it still stand there once a worker that was woken must be done.
+
+        copy of a call ── finds the record ── wakes late ──────────────────────── stands there still: goes on
+        worker            woken by the first ── its step, of 15 minutes at most ── has moved on: drops
+        """
+        at_ms = self._ports.clock.now_ms() + ATTEMPT_MAX_MS
+        await self._ports.queue.send(Lane.WORK, to_json(replace(at.wake(), late=True)), at_ms)
 
     async def settle(
         self, at: Standing, by: str, known: Forks | None = None, budget: Budget = UNLIMITED

@@ -226,11 +226,11 @@ class Coordinator:
         return is_mine
 
     async def _push_consumer(self, event: Event, by: str, budget: Budget) -> None:
-        """Wakes the run that this publish resumed before a crash. A run resumed by another is left to that one."""
+        """Wakes the run that this publish resumed, should whoever did that have died. Another's is left to that one."""
         run_id, token_id, _ = event.consumed_by.split("|")
         at = await self._loaded(run_id, token_id)
         if at is not None and pushes(at.token, by):
-            await self._advance.push(at, by, budget)
+            await self._advance.push(at, by, budget, again=True)
 
     async def _loaded(self, run_id: str, token_id: str) -> Standing | None:
         """Loads a token; None also if its run was deleted while it was read."""
@@ -270,8 +270,9 @@ class Coordinator:
         token = answer.at.token
         if pushes_end(token, by):
             await self._advance.settle(answer.at, by, budget=budget)
-            if can_move(token):
-                await self._advance.wake(answer.at)  # the worker undoes it first
+            if can_move(token):  # the worker undoes it first
+                is_known = not answer.is_new and budget.is_first()
+                await (self._advance.wake_late(answer.at) if is_known else self._advance.wake(answer.at))
         return answer
 
     # -- lost workers
