@@ -118,11 +118,10 @@ async def child_runs(service: Service, parent: str, query: RunQuery) -> RunPage:
     forks wider than HISTORY_BRANCHES, and so does this. Raises NotFound.
     """
     await service.header(parent)
-    found: list[str] = []
+    found: dict[str, None] = {}
     async for entry in (await service.narrator(parent)).entries():
-        found += [run_id for run_id in started_by(entry) if run_id not in found]
-
-    return await page_of(service, found[::-1], query, lambda header: parent_id(header) == parent)
+        found |= dict.fromkeys(started_by(entry))
+    return await page_of(service, list(reversed(found)), query, lambda header: parent_id(header) == parent)
 
 
 def parent_id(header: Header) -> str | None:
