@@ -1,5 +1,8 @@
-"""Deliveries with signatures that others made: published examples, and bodies of the senders' documents signed by
-their own SDKs (stripe 16.1, slack_sdk 3.47, twilio 9.13) or, where a sender publishes neither, by OpenSSL."""
+"""Deliveries with signatures that others made.
+
+Published examples, and bodies of the senders' documents signed by their own SDKs (stripe 16.1, slack_sdk 3.47,
+twilio 9.13) or, where a sender publishes neither, by OpenSSL.
+"""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ class StepwellStack(cdk.Stack):
     """An engine with these outputs.
 
     ApiUrl, TableName, BucketName, BusName, ResumeQueueUrl, DeadQueueUrl, WorkQueueUrls, WorkerNames, and, if they
-    exist, NotificationsQueueUrl, DeadNotificationsQueueUrl, ApiKeySecret and DashboardName.
+    exist, NotificationsQueueUrl, DeadNotificationsQueueUrl, ApiKeySecret, AlarmsTo and DashboardName.
     """
 
     def __init__(self, scope: Construct, construct_id: str, asked: Mapping[str, Any]) -> None:

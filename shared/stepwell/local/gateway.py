@@ -191,8 +191,11 @@ def _body(content_type: str, body: bytes) -> tuple[str | None, bool]:
 
 
 async def _read(receive: Receive) -> bytes | None:
-    """The body; None when there is more of it than is taken. The rest is read and dropped, so that a client which
-    sends before it reads gets its answer; one that sends without end does not."""
+    """Reads the body; None when there is more of it than is taken.
+
+    The rest is read and dropped, so that a client which sends before it reads gets its answer; one that sends without
+    end does not.
+    """
     parts: list[bytes] = []
     size_bytes = 0
     while True:
@@ -218,8 +221,11 @@ def _joined_pairs(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
 
 
 def _is_local(headers: Mapping[str, str], *, is_allowed: bool) -> bool:
-    """Whether the caller means this machine. A web page that the user has open somewhere else must not get in:
-    neither by a name that it made resolve to 127.0.0.1, nor by a request across origins unless its own is allowed."""
+    """Tells whether the caller means this machine.
+
+    A web page that the user has open somewhere else must not get in: neither by a name that it made resolve to
+    127.0.0.1, nor by a request across origins unless its own is allowed.
+    """
     origin = headers.get("origin", "")
     return _is_name_of_here(headers.get("host", "")) and (
         is_allowed or not origin or _is_name_of_here(origin.partition("://")[2])

@@ -1,5 +1,7 @@
-"""The live feed of this process: WebSockets at `/stream`, told after each commit. Nobody who watches costs a commit
-more than a look at an empty set."""
+"""The live feed of this process: WebSockets at `/stream`, told after each commit.
+
+While nobody watches, a commit costs a look at an empty set more.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
-"""The sweeper of this machine. It can see the queue, so it wakes only those runs that no message is there for:
-one whose step merely takes long, or whose next attempt is due later, is left alone."""
+"""The sweeper of this machine.
+
+It can see the queue, so it wakes only those runs that no message is there for: one whose step merely takes long, or
+whose next attempt is due later, is left alone.
+"""
 
 from __future__ import annotations
 
