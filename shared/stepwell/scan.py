@@ -24,8 +24,13 @@ def walk(folder: Path) -> Iterator[Path]:
 
 
 def is_hidden(path: Path) -> bool:
-    """Returns whether a file or folder is none of the user's sources: hidden, generated, or an environment."""
-    return path.name.startswith(".") or path.name in _GENERATED or (path / "pyvenv.cfg").is_file()
+    """Returns whether a file or folder is none of the user's sources.
+
+    It is hidden, generated, an environment, or a link back to a folder that it is in, which would never end.
+    """
+    if path.name.startswith(".") or path.name in _GENERATED or (path / "pyvenv.cfg").is_file():
+        return True
+    return path.is_symlink() and path.parent.resolve().is_relative_to(path.resolve())
 
 
 def modules(folder: Path) -> Iterator[Path]:

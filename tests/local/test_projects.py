@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from stepwell.cdk.packaging.bundling import copy_project
 from stepwell.cli.folders import chosen_folder, data_folder
 from stepwell.errors import UserError
 from stepwell.project import find_project, project_of, this_python
@@ -56,6 +57,16 @@ def test_generated_folders_tests_and_environments_are_left_alone(root: Path, nam
     (root / "flows" / "env").mkdir(exist_ok=True)
     (root / "flows" / "env" / "pyvenv.cfg").write_text("home = x")
     assert load_folder(root / "flows").problems == ()
+
+
+@pytest.mark.parametrize("to", [".", ".."])
+def test_a_link_back_to_a_folder_that_it_is_in_is_not_followed(root: Path, tmp_path: Path, to: str) -> None:
+    (root / "flows" / "back").symlink_to(to)
+    loaded = load_folder(root / "flows")
+    assert loaded.problems == ()
+    assert sorted(graph.name for graph in loaded.graphs) == ["later", "refund", "top"]
+    copy_project(project_of(root / "flows"), tmp_path / "built")
+    assert not list((tmp_path / "built").rglob("back"))
 
 
 def test_data_in_a_sub_folder_is_no_definition_and_a_misspelt_definition_is_one(root: Path) -> None:
