@@ -230,7 +230,7 @@ def cli(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Iter
     monkeypatch.setattr(exchange, "LONGEST_PAUSE_SECONDS", 0)
     time.tzset()
 
-    def invoke(*arguments: str, stdin: str | None = None) -> Result:
+    def invoke(*arguments: str, stdin: str | bytes | None = None) -> Result:
         return CliRunner().invoke(app, list(arguments), input=stdin, prog_name="stepwell")
 
     yield invoke

@@ -83,6 +83,16 @@ def test_run_takes_its_input_from_a_file_and_from_standard_input(api: FakeApi, c
     assert [call.body["input"] for call in api.calls] == [{"from": "file"}, {"from": "stdin"}, None]
 
 
+def test_standard_input_is_utf_8_with_the_mark_of_windows_or_without(api: FakeApi, cli: Cli) -> None:
+    api.on("POST", START, (201, RUN))
+    assert cli("run", "order-review", "-i", "-", stdin=b'\xef\xbb\xbf{"from": "Z\xc3\xbcrich"}').exit_code == 0
+    assert [call.body["input"] for call in api.calls] == [{"from": "Zürich"}]
+    result = cli("run", "order-review", "-i", "-", stdin=b'{"from": "Z\xfcrich"}')
+    assert result.exit_code == 2
+    assert "cannot read standard input: 'utf-8' codec can't decode byte 0xfc" in result.stderr
+    assert "[unreadable]" in result.stderr
+
+
 @pytest.mark.parametrize(("ended", "status"), [(COMPLETED, 0), (FAILED, 1)])
 @pytest.mark.parametrize("option", ["--wait", "--watch"])
 def test_run_to_the_end_exits_by_how_it_ended(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import os
 import signal
 import subprocess
@@ -55,9 +54,8 @@ def test_a_command_without_output_still_has_its_exit_status(closed: str, tmp_pat
     assert run("check .", closed, tmp_path).returncode == 0
 
 
-def test_an_empty_input_is_told(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "stdin", io.StringIO())
-    result = cli("run", "refund", "-i", "-")
+def test_an_empty_input_is_told(cli: Cli) -> None:
+    result = cli("run", "refund", "-i", "-", stdin="")
     assert (result.exit_code, result.stdout) == (2, "")
     assert "hint: pipe JSON into the command, or give -i a file or JSON" in result.stderr
 

@@ -63,14 +63,14 @@ OfFailure = Annotated[str, option("--failure", "FINGERPRINT", "One that `failure
 def read_json(given: str, option: str) -> Any:
     """Reads standard input (`-`), JSON (text that begins like it), or else a file. Raises UserError."""
     if given == "-":
-        if not (text := sys.stdin.read()).strip():
+        if not (text := _text_of("standard input", sys.stdin.buffer.read)).strip():
             hint = f"pipe JSON into the command, or give {option} a file or JSON"
             raise UserError("standard input is empty", code="bad_json", hint=hint)
         return _parse(text, "standard input")
     if given.lstrip()[:1] in {"{", "[", '"'}:
         return _parse(given, option)
     if _is_file(given):
-        return _parse(_text_of(Path(given)), given)
+        return _parse(_text_of(given, Path(given).read_bytes), given)
     try:
         return json.loads(given, parse_constant=_refuse)  # a number, true, false or null
     except ValueError:
@@ -177,15 +177,15 @@ def _is_file(name: str) -> bool:
         return False
 
 
-def _text_of(path: Path) -> str:
+def _text_of(name: str, read: Callable[[], bytes]) -> str:
     try:
-        return path.read_text(encoding="utf-8-sig")  # with the mark that Windows writes, or without
+        return read().decode("utf-8-sig")  # with the mark that Windows writes, or without
     except (OSError, UnicodeDecodeError) as error:
-        raise unread(path, error) from error
+        raise unread(name, error) from error
 
 
 def unread(file: Path | str, error: OSError | UnicodeDecodeError) -> UserError:
-    """Returns the error for a file that somebody named and that cannot be read. It has the path once."""
+    """Returns the error for a file, or standard input, that cannot be read. It has the path once."""
     of_system = error if isinstance(error, OSError) else None
     why = of_system.strerror.lower() if of_system and of_system.strerror else str(error)
     return UserError(f"cannot read {file}: {why}", code="unreadable", hint=path_hint(of_system) if of_system else None)
