@@ -125,6 +125,15 @@ def test_init_takes_a_folder_or_here_and_not_both(cli: Cli, arguments: list[str]
     assert "give a folder, or --here for this one" in result.stderr
 
 
+@pytest.mark.parametrize("name", [".gitignore", "pyproject.toml"])
+def test_a_repository_whose_files_are_not_in_utf_8_is_refused_and_stays_as_it_is(cli: Cli, name: str) -> None:
+    Path(name).write_bytes("# für alle\n".encode("latin-1"))
+    result = cli("init", "--here")
+    assert result.exit_code == 2
+    assert f"error: {name} is not UTF-8: invalid start byte [bad_project]\n  hint: save it as UTF-8" in result.stderr
+    assert [path.name for path in Path().iterdir()] == [name]
+
+
 def test_an_existing_repository_keeps_its_files_and_gets_the_rest(cli: Cli) -> None:
     Path("pyproject.toml").write_text('[project]\nname = "old"\nversion = "3"\ndependencies = ["fastapi"]\n')
     Path("README.md").write_text("# Ours\n")

@@ -71,7 +71,7 @@ def write_project(folder: Path, template: Template, *, here: bool = False) -> Wr
     if (pyproject := folder / FILE).is_file():
         texts[Path(FILE)] = _with_table(pyproject, texts[Path(FILE)], values)
     if (ignored := folder / IGNORED).is_file():
-        texts[Path(IGNORED)] = _with_lines(ignored.read_text(encoding="utf-8"), texts[Path(IGNORED)])
+        texts[Path(IGNORED)] = _with_lines(_text_of(ignored), texts[Path(IGNORED)])
     written, kept = [], []
     for name, text in texts.items():
         path = folder / name
@@ -163,7 +163,7 @@ def _texts(template: Template, values: Mapping[str, str]) -> Iterator[tuple[Path
 
 def _with_table(pyproject: Path, made: str, values: Mapping[str, str]) -> str:
     """Returns the repository's own pyproject.toml with the table of Stepwell at its end."""
-    text = pyproject.read_text(encoding="utf-8")
+    text = _text_of(pyproject)
     try:
         document = tomllib.loads(text)
     except ValueError as error:
@@ -172,6 +172,14 @@ def _with_table(pyproject: Path, made: str, values: Mapping[str, str]) -> str:
         raise Conflict(f"{pyproject} has [tool.stepwell] already", code="already_a_project", hint="run: stepwell dev")
     table = made[made.index("[tool.stepwell]") : made.index("[tool.pytest")]
     return f"{text.rstrip()}\n\n{table.rstrip()}\n"
+
+
+def _text_of(file: Path) -> str:
+    """Returns the text of a file of the repository's own. Raises UserError `bad_project`."""
+    try:
+        return file.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise UserError(f"{file} is not UTF-8: {error.reason}", code="bad_project", hint="save it as UTF-8") from error
 
 
 def _with_lines(text: str, wanted: str) -> str:
