@@ -457,9 +457,12 @@ def test_one_value_is_read_by_its_path(on: Both) -> None:
     assert dict(api.requests[0].url.params) == {"path": "/state/a/0", "at": "0"}
 
 
-def test_a_large_answer_of_a_query_is_read_from_its_link(on: Both) -> None:
+def test_a_large_answer_of_a_query_or_an_update_is_read_from_its_link(on: Both) -> None:
     api = Api(answer(200, {"value": large(SIGNED)}), answer(200, ["much"]))
     assert on(api, lambda client: client.handle("r1").query("all")) == ["much"]
+    done = {"update_id": "u", "pending": False, "output": large(SIGNED), "error": None}
+    api = Api(answer(200, done), answer(200, ["more"]))
+    assert on(api, lambda client: client.handle("r1").update("all")) == ["more"]
 
 
 def test_an_update_is_waited_for_and_its_error_raised(on: Both) -> None:

@@ -1,4 +1,4 @@
-"""What takes several calls: the wait for a run's result, and values that were too large for an answer."""
+"""What takes several calls: to wait for a result or an answer, and to read values that are too large for an answer."""
 
 from __future__ import annotations
 
@@ -6,8 +6,17 @@ import math
 import time
 from typing import Any
 
+from stepwell.client.errors import UpdateFailed
 from stepwell.client.requests import Flow
-from stepwell.client.run_calls import linked, query_answer, result_answer, route_answer, value_answer
+from stepwell.client.run_calls import (
+    linked,
+    query_answer,
+    result_answer,
+    route_answer,
+    send_update,
+    update_answer,
+    value_answer,
+)
 from stepwell.errors import InvalidInput
 from stepwell.limits import WAIT_ANSWER_SECONDS
 
@@ -37,6 +46,16 @@ def query(run_id: str, name: str) -> Flow[Any]:
     """Calls a query handler of a durable function."""
     found = yield query_answer(run_id, name)
     return (yield from _followed(found["value"]))
+
+
+def update(run_id: str, name: str, given: Any = None, *, id: str | None = None) -> Flow[Any]:  # noqa: A002 - the API's own word
+    """Calls an update handler and waits for its answer, for as long as it takes. Raises UpdateFailed."""
+    found = yield send_update(run_id, name, given, id=id)
+    while found["pending"]:
+        found = yield update_answer(run_id, name, found["update_id"])
+    if found["error"] is not None:
+        raise UpdateFailed(found["error"])
+    return (yield from _followed(found["output"]))
 
 
 def value(

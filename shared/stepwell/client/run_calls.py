@@ -9,8 +9,8 @@ from uuid import uuid4
 import httpx
 from typing_extensions import Unpack
 
-from stepwell.client.errors import JsonObject, UpdateFailed
-from stepwell.client.requests import Flow, Page, Request, event, filled, get, keyed, listed, object_of, once, part, post
+from stepwell.client.errors import JsonObject
+from stepwell.client.requests import Page, Request, event, filled, get, keyed, listed, object_of, once, part, post
 from stepwell.limits import WAIT_ANSWER_SECONDS
 
 
@@ -77,16 +77,9 @@ def send_update(
     return post(_run(run_id, "updates", name), body, repeatable=True, query={"wait": wait})
 
 
-def update(run_id: str, name: str, given: Any = None, *, id: str | None = None) -> Flow[Any]:  # noqa: A002 - the API's own word
-    """Calls an update handler and waits for its answer, for as long as it takes. Raises UpdateFailed."""
-    found = yield send_update(run_id, name, given, id=id)
-    while found["pending"]:
-        found = yield Request(
-            "GET", _run(run_id, "updates", name, found["update_id"]), object_of, {"wait": WAIT_ANSWER_SECONDS}
-        )
-    if found["error"] is not None:
-        raise UpdateFailed(found["error"])
-    return found["output"]
+def update_answer(run_id: str, name: str, update_id: str) -> Request[JsonObject]:
+    """Waits for the answer to an update that was sent; returns it, or `pending` when the time is up."""
+    return Request("GET", _run(run_id, "updates", name, update_id), object_of, {"wait": WAIT_ANSWER_SECONDS})
 
 
 def signal(run_id: str, name: str, payload: Any = None, *, id: str | None = None) -> Request[JsonObject]:  # noqa: A002 - as above

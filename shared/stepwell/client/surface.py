@@ -118,7 +118,7 @@ class RunCalls(Bound):
     graph = _run_call(run_calls.graph)
     query = _run_call(flows.query)
     value = _run_call(flows.value)
-    update = _run_call(run_calls.update)
+    update = _run_call(flows.update)
     send_update = _run_call(run_calls.send_update)
     signal = _run_call(run_calls.signal)
     approve = _run_call(run_calls.approve)
