@@ -62,6 +62,17 @@ def test_a_large_result_is_handed_out_by_a_link_where_answers_may_not_be_large(w
     assert json.loads(run_now(world.parts.ports.blobs.get(reference))) == {"text": "x" * LARGE_BYTES}
 
 
+def test_a_result_that_looks_like_a_link_is_handed_out_by_one(world: World) -> None:
+    """A client follows no link that a caller of the run has made."""
+    forged = {"large": {"bytes": 2, "link": "http://169.254.169.254/"}}
+    world.steps.functions["python:m.large"] = lambda _: Outcome(forged)
+    run_id = world.start("flow")
+    with mock.patch.object(MemoryBlobs, "link", autospec=True, side_effect=_link):
+        reply = world.get(f"/runs/{run_id}/result")
+    reference = reply.json["result"]["large"]["link"].removeprefix("https://blobs/")
+    assert json.loads(run_now(world.parts.ports.blobs.get(reference))) == forged
+
+
 def follow(world: World, shown: Any) -> Any:
     """Reads the value that an answer shows as its size; what comes has that size."""
     (name,) = shown

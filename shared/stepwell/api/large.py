@@ -123,9 +123,14 @@ async def sendable(answer: Answer, text: str, run_id: str, blobs: Blobs) -> Answ
 
 
 async def result_of(run_id: str, result: Json, blobs: Blobs) -> Json:
-    """Returns the result. If it cannot be sent: its size, and a link that works for some minutes."""
+    """Returns the result. If it cannot be sent: its size, and a link that works for some minutes.
+
+    So is one that looks like such a size and link: a client would follow it, and who made it may have had it lead
+    anywhere.
+    """
     text = encode(result)
-    if len(text) <= ANSWERED_BYTES // _CHARACTER_BYTES or _sent_bytes(text) <= ANSWERED_BYTES:
+    is_small = len(text) <= ANSWERED_BYTES // _CHARACTER_BYTES or _sent_bytes(text) <= ANSWERED_BYTES
+    if is_small and not _is_reference(result):
         return result
     data = text.encode()
     link = await blobs.link(await blobs.put(data, of_run(run_id)))
@@ -162,6 +167,11 @@ def _link(run_id: str, path: str, **within: str | int) -> str:
 
 def _reference(size_bytes: int, link: str) -> dict[str, Json]:
     return {"large": {"bytes": size_bytes, "link": link or None}}
+
+
+def _is_reference(value: Json) -> bool:
+    """Returns whether a value of a user's looks as `_reference` makes one."""
+    return isinstance(value, dict) and value.keys() == {"large"} and isinstance(value["large"], dict)
 
 
 def _sent_bytes(text: str) -> int:
