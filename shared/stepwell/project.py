@@ -144,9 +144,10 @@ def _project(root: Path, document: Mapping[str, Any]) -> Project:
 
 
 def root_packages(root: Path, folder: Path) -> list[str]:
-    """Returns the Python packages of the root, but for tests and the workflow folder."""
-    found = (path.parent for path in sorted(root.glob("*/__init__.py")))
-    return [path.name for path in found if path != folder and path.name not in _NOT_PACKED]
+    """Returns the Python packages of the root and of its `src`, but for tests and the workflow folder."""
+    places = ("*/__init__.py",) if (root / "src" / "__init__.py").exists() else ("*/__init__.py", "src/*/__init__.py")
+    found = (path.parent for place in places for path in sorted(root.glob(place)))
+    return [path.relative_to(root).as_posix() for path in found if path != folder and path.name not in _NOT_PACKED]
 
 
 def _text(root: Path, table: Mapping[str, Any], key: str, default: str) -> str:

@@ -133,6 +133,41 @@ def test_a_dependency_of_the_project_that_is_not_installed_is_a_warning(folder: 
     assert cli("check", "--strict").exit_code == 1
 
 
+@pytest.fixture
+def project(folder: Path) -> Path:
+    """A project whose steps import a package of its own, which `packages` leaves out."""
+    root = folder.parent
+    (root / "pyproject.toml").write_text('[project]\nname = "shop"\n[tool.stepwell]\npackages = []\n')
+    (root / "src" / "till_of_ours").mkdir(parents=True)
+    (root / "src" / "till_of_ours" / "__init__.py").write_text("")
+    (folder / "prices.py").write_text("import till_of_ours\nimport decimal\n")
+    return root
+
+
+def test_a_module_that_packages_leaves_out_is_named_where_it_is_not_found(project: Path, cli: Cli) -> None:
+    (problem,) = found(cli, 1)
+    assert (problem["code"], problem["hint"]) == (
+        "unknown_import", 'add "src/till_of_ours" to `packages` of [tool.stepwell]')  # fmt: skip
+
+
+def test_a_module_that_is_found_here_because_the_project_is_installed_is_not_on_lambda(
+    project: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As `uv sync` installs it: check and tests find it, and Lambda gets `packages` alone."""
+    monkeypatch.syspath_prepend(str(project / "src"))
+    (problem,) = found(cli, 0)
+    assert (problem["code"], problem["severity"]) == ("not_in_packages", "warning")
+    assert Path(problem["file"]).name == "prices.py"
+    assert problem["hint"] == 'add "src/till_of_ours" to `packages` of [tool.stepwell]'
+    (project / "pyproject.toml").write_text('[tool.stepwell]\npackages = ["src/till_of_ours"]\n')
+    assert found(cli, 0) == []
+    (project / "pyproject.toml").write_text("[tool.stepwell]\n")
+    assert found(cli, 0) == []
+    (project / "pyproject.toml").write_text("[tool.stepwell]\npackages = []\n")
+    (project / "requirements.txt").write_text("-e .\n")  # which packs the project as a wheel
+    assert found(cli, 0) == []
+
+
 def test_a_folder_without_workflows_is_an_error(folder: Path, cli: Cli) -> None:
     (folder / "order.yaml").unlink()
     (problem,) = found(cli, 1)

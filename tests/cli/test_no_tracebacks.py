@@ -92,12 +92,27 @@ def process(words: str, into: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_the_command_is_a_module_too() -> None:
-    """For a Python whose scripts are not on the path, and one that starts anew with its hash seed."""
-    command = [sys.executable, "-m", "stepwell", "replay", "nowhere/run.jsonl"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - this Python
-    assert (done.returncode, done.stderr.partition("\n")[0]) == (
-        2, "error: there is no export at nowhere/run.jsonl [no_such_export]")  # fmt: skip
+def test_the_command_is_a_module_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For a Python whose scripts are not on the path, and one that starts anew with its hash seed.
+
+    It finds the modules that the script finds: not those of the current folder.
+    """
+    monkeypatch.chdir(tmp_path)
+    Path("workflows").mkdir()
+    Path("beside.py").touch()
+    flow = "import beside\nfrom stepwell import workflow\n@workflow\nasync def w(ctx): ...\n"
+    Path("workflows/order.py").write_text(flow)
+    for words, status, told in (
+        (["replay", "nowhere/run.jsonl"], 2, "error: there is no export at nowhere/run.jsonl [no_such_export]"),
+        (
+            ["check"],
+            1,
+            "workflows/order.py:1:1: error there is no module 'beside', so this import fails [unknown_import]",
+        ),
+    ):
+        command = [sys.executable, "-m", "stepwell", *words]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - this Python
+        assert (done.returncode, done.stderr.partition("\n")[0] or done.stdout.partition("\n")[0]) == (status, told)
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a full device")

@@ -223,6 +223,18 @@ def test_a_package_below_src_is_imported_by_its_own_name(root: Path) -> None:
     assert Stepwell(root / "flows").start("top").result == 20
 
 
+def test_the_packages_below_src_are_the_projects_too(root: Path) -> None:
+    (root / "src" / "billing").mkdir(parents=True)
+    (root / "src" / "billing" / "__init__.py").touch()
+    found = find_project(root)
+    assert found is not None
+    assert found.packages == (Path("till"), Path("src/billing"))
+    (root / "src" / "__init__.py").touch()  # now src itself is the package
+    found = find_project(root)
+    assert found is not None
+    assert found.packages == (Path("src"), Path("till"))
+
+
 def test_a_folder_without_a_project_stands_alone(tmp_path: Path) -> None:
     assert find_project(tmp_path) is None
     assert project_of(tmp_path).paths == (tmp_path,)

@@ -131,12 +131,14 @@ def check_folder(path: Path) -> tuple[Folder, tuple[Problem, ...]]:
     Raises NotFound if there is no such folder.
     """
     from stepwell.aws.services.checks import check_services  # noqa: PLC0415 - with the compiler
+    from stepwell.cli.folder.own_modules import not_in_packages, with_own_places  # noqa: PLC0415 - with the compiler
     from stepwell.runtime.folder.code import check_folder_code  # noqa: PLC0415 - with the compiler
     from stepwell.runtime.folder.loading import load_folder  # noqa: PLC0415 - with the compiler
 
     loaded, project = load_folder(path), project_of(path)
-    code = check_folder_code(path, project.sources[1:])
-    return loaded, (*loaded.problems, *code, *check_services(path), *_missing_packages(project))
+    code = with_own_places(check_folder_code(path, project.sources[1:]), project)
+    own = (*_missing_packages(project), *not_in_packages(path, project))
+    return loaded, (*loaded.problems, *code, *check_services(path), *own)
 
 
 def _missing_packages(project: Project) -> Iterator[Problem]:
