@@ -81,6 +81,21 @@ def on(request: pytest.FixtureRequest, pauses: list[float]) -> Both:
     return blocking if request.param == "sync" else awaiting
 
 
+@pytest.mark.filterwarnings("error")
+def test_a_function_for_a_token_that_gives_no_text_is_refused() -> None:
+    """Such as an async one, which nobody awaits."""
+
+    async def renewed() -> str:
+        return "t"
+
+    for given, kind in ((renewed, "coroutine"), (lambda: None, "NoneType")):
+        api = Api()
+        with Client(URL, token=given, transport=api) as client, pytest.raises(UserError) as refused:  # type: ignore[arg-type]
+            client.stats()
+        assert str(refused.value).startswith(f"the function of token= gave a {kind}, not text")
+        assert api.requests == []
+
+
 def test_a_time_is_sent_as_its_text(on: Both) -> None:
     """One without a time zone has no offset, which the API refuses."""
     when, api = datetime(2027, 1, 1, 9, tzinfo=UTC), Api(answer(201, RUN), answer(201, RUN), answer(200, {}))

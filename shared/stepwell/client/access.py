@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Coroutine, Generator
 from dataclasses import field
 from enum import StrEnum
 from urllib.parse import SplitResult, urlsplit
@@ -91,8 +91,9 @@ def _with_scheme(url: object) -> str:
 def access_to(url: str, *, token: Token = "", api_key: str = "", region: str = "") -> Access:
     """Chooses the token, else the key, else a signature for API Gateway or for the given region. Raises UserError."""
     if token:
-        read = token if callable(token) else lambda: token
-        return Access(Kind.TOKEN, Header("Authorization", lambda: f"Bearer {_checked('STEPWELL_TOKEN', read())}"))
+        read: Callable[[], object] = token if callable(token) else lambda: token
+        bearer = Header("Authorization", lambda: f"Bearer {_checked('STEPWELL_TOKEN', _text_of(read))}")
+        return Access(Kind.TOKEN, bearer)
     if api_key:
         key = _checked("STEPWELL_API_KEY", api_key)
         return Access(Kind.KEY, Header("x-api-key", lambda: key))
@@ -101,6 +102,17 @@ def access_to(url: str, *, token: Token = "", api_key: str = "", region: str = "
         return Access()
     chosen = region or (found[1] if found else "") or environment().get("AWS_REGION", "")
     return Access(Kind.SIGNED, _signature(chosen))
+
+
+def _text_of(token: Callable[[], object]) -> str:
+    """Calls the function for a token. Raises UserError if it gives something else, such as an async one does."""
+    given = token()
+    if isinstance(given, str):
+        return given
+    if isinstance(given, Coroutine):
+        given.close()
+    raise UserError(f"the function of token= gave a {type(given).__name__}, not text", code="bad_value",
+                    hint="give a plain function that returns the token, also to an AsyncClient")  # fmt: skip
 
 
 def region_of(url: str) -> str:
