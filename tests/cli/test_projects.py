@@ -39,6 +39,25 @@ def test_a_new_project_passes_its_check_and_its_tests(cli: Cli, template: str) -
     assert "passed" in done.stdout
 
 
+STARTED_BY_THE_FUNCTION = """
+from workflows.reminder import payment_reminder
+
+def test_a_function_is_started_as_a_service_does(stepwell):
+    run = stepwell.client().start(payment_reminder, "A-1")
+    stepwell.event("order.paid", key="A-1")
+    assert run.result() == "paid"
+"""
+
+
+def test_a_test_or_a_service_of_a_new_project_imports_a_function_from_the_root(cli: Cli) -> None:
+    cli("init", "shop")
+    Path("shop/tests/test_service.py").write_text(STARTED_BY_THE_FUNCTION)
+    options = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist"]
+    command = [sys.executable, "-m", "pytest", *options, "tests/test_service.py"]
+    done = subprocess.run(command, cwd="shop", capture_output=True, text=True, check=False)  # noqa: S603 - this Python
+    assert done.returncode == 0, done.stdout
+
+
 @pytest.mark.parametrize("template", TEMPLATES)
 def test_a_new_project_has_a_package_with_steps_a_graph_a_durable_function_and_what_tools_need(
     cli: Cli, template: str
