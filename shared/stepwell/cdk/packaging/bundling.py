@@ -43,6 +43,7 @@ LARGEST = 3  # how many names a report has
 CONSOLE = "console"  # the files of the web console, which only a stack that serves it needs
 # Parts of stepwell for local use only.
 NOT_DEPLOYED = (
+    "__main__.py",
     "cdk",
     "cli",
     "functions",
