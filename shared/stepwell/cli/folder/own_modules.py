@@ -32,17 +32,18 @@ def with_own_places(problems: Iterable[Problem], project: Project) -> Iterator[P
 
 def not_in_packages(folder: Path, project: Project) -> Iterator[Problem]:
     """Yields a warning for each module of the project that its code imports and that is not packed."""
-    if not project.document or _packs_itself(project):
+    left = _found_outside(project)
+    if not left or _packs_itself(project):
         return
     texts = read_texts(folder, project.sources[1:])
-    known = {name.partition(".")[0] for name in texts} | sys.stdlib_module_names
-    for module in read_code(texts).modules.values():
+    for name in texts:
+        left.pop(name.partition(".")[0], None)
+    for module in read_code(texts).modules.values() if left else ():
         imported = {name.partition(".")[0] for name in (*module.imports.values(), *module.stars)}
-        for head in sorted(imported - known):
-            known.add(head)
-            if (place := _place(project, head)) and _is_found_at(project.root / place, head):
-                message = f"{head} is the project's own, and not among `packages` of [tool.stepwell]: Lambda lacks it"
-                yield Problem("not_in_packages", message, hint=_hint(place), file=module.file, severity="warning")
+        for head in sorted(imported & left.keys()):
+            message = f"{head} is the project's own, and not among `packages` of [tool.stepwell]: Lambda lacks it"
+            hint = _hint(left.pop(head))
+            yield Problem("not_in_packages", message, hint=hint, file=module.file, severity="warning")
 
 
 def _hint(place: Path) -> str:
@@ -59,6 +60,22 @@ def _place(project: Project, name: str) -> Path | None:
         if (project.root / base / f"{name}.py").is_file():
             return base / f"{name}.py"
     return None
+
+
+def _found_outside(project: Project) -> dict[str, Path]:
+    """Returns the project's own modules that an import finds here, by name, but for its packages."""
+    if not project.document:
+        return {}
+    packed = {project.folder.resolve(), *((project.root / package).resolve() for package in project.packages)}
+    places = (path for place in ("*.py", "*/__init__.py", "src/*.py", "src/*/__init__.py")
+              for path in project.root.glob(place))  # fmt: skip
+    names = {path.parent.name if path.name == "__init__.py" else path.stem for path in places}
+    found = {name: place for name in names - sys.stdlib_module_names if (place := _place(project, name))}
+    return {
+        name: place
+        for name, place in found.items()
+        if (project.root / place).resolve() not in packed and _is_found_at(project.root / place, name)
+    }
 
 
 def _is_found_at(place: Path, name: str) -> bool:
