@@ -11,6 +11,7 @@ import pytest
 from stepwell.cdk.packaging.bundling import copy_project
 from stepwell.cli.folders import chosen_folder, data_folder
 from stepwell.errors import UserError
+from stepwell.local.wiring import DATABASE_FILE
 from stepwell.project import find_project, project_of, this_python
 from stepwell.runtime.folder.loading import load_folder
 from stepwell.runtime.steps.registry import Registry, UnknownStepError
@@ -315,8 +316,10 @@ def test_the_runs_of_a_project_are_found_from_each_of_its_folders(root: Path, mo
 def test_data_in_the_current_folder_and_a_folder_without_a_project_keep_their_place(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (root / "till" / ".stepwell").mkdir()
+    (root / "till" / ".stepwell").mkdir()  # of a step, say
     monkeypatch.chdir(root / "till")
+    assert data_folder(chosen_folder(None)) == root / ".stepwell"
+    Path(".stepwell", DATABASE_FILE).touch()
     assert data_folder(chosen_folder(None)) == Path(".stepwell")
     monkeypatch.chdir(root.parent)
     assert data_folder(root.parent) == Path(".stepwell")

@@ -11,7 +11,7 @@ DEFINITIONS = (".yaml", ".yml", ".json")
 DEFAULT_STACK = "Stepwell"
 EMULATED = "aws"  # in the data folder: what `dev --aws` keeps apart from `dev`, so that both can run
 EMULATOR = "tmp"  # in there: the emulator's own
-DATA = ".stepwell"
+DATA, DATABASE = ".stepwell", "stepwell.db"  # as local.wiring has it, whose import takes a while
 _WRITTEN = (".yaml", ".yml", ".py")  # files that may be workflows; of JSON a home folder has others
 
 
@@ -39,10 +39,10 @@ def existing_folder(given: Path | None) -> Path:
 def data_folder(folder: Path) -> Path:
     """Returns where `dev` keeps the runs of a workflow folder: in its project, or else in the current folder.
 
-    So they are found again from any folder of the project. Data that is in the current folder is used.
+    So they are found again from any folder of the project. A database that is in the current folder is used.
     """
     project, here = find_project(folder), Path(DATA)
-    if project is None or here.is_dir():
+    if project is None or (here / DATABASE).is_file():
         return here
     kept = project.root / DATA
     return kept.relative_to(Path.cwd()) if kept.is_relative_to(Path.cwd()) else kept
