@@ -577,6 +577,14 @@ def test_limits_are_a_table_and_one_shows_who_holds_it_and_who_waits(api: FakeAp
     assert "stepwell limits stripe --key KEY" in " ".join(told.split())  # a step may name a key
 
 
+def test_of_a_long_line_a_page_is_shown_and_where_the_next_one_begins(api: FakeApi, cli: Cli) -> None:
+    page = {"under_way": [], "items": [{"run_id": "run_2", "token": "0", "place": 0}], "next_cursor": "50"}
+    api.on("GET", "/limits/stripe", (200, page), (200, {**page, "next_cursor": None}))
+    assert cli("limits", "stripe").stderr == "there are more: --cursor 50\n"
+    assert cli("limits", "stripe", "--cursor", "50").stderr == ""
+    assert api.calls[1].query == {"cursor": ["50"]}
+
+
 def test_a_limit_of_a_rate_alone_does_not_say_that_nobody_waits(api: FakeApi, cli: Cli) -> None:
     """Each that waits has the time of its turn, and stands in no line."""
     per_second = {"limit": 20, "per": 1.0, "burst": 1}

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from stepwell.cli.arguments import AsJson, Url, argument, option
+from stepwell.cli.arguments import AsJson, Cursor, Url, argument, option
 from stepwell.cli.connect import connect
 from stepwell.cli.screen import console, print_json
 from stepwell.cli.views.words import when
@@ -17,12 +17,13 @@ from stepwell.cli.views.words import when
 def limits(
     name: Annotated[str, argument("LIMIT", "One, with who holds it.")] = "",
     key: Annotated[str, option("--key", "KEY", "Of a limit with a key: whose line.")] = "",
+    cursor: Cursor = "",
     as_json: AsJson = False,
     url: Url = "",
 ) -> None:
     """List the limits of steps and runs. With a name: who holds its permits, and who waits."""
     with connect(url) as client:
-        one = client.limit(name, key=key) if name else None
+        one = client.limit(name, key=key, cursor=cursor) if name else None
         found = [] if one is not None else client.limits()
     if as_json:
         print_json(one if one is not None else {"items": found, "next_cursor": None})
@@ -33,6 +34,8 @@ def limits(
         typer.echo(_nobody(one, key), err=True)
     elif one is not None:
         console().print(line_table(one))
+        if one.get("next_cursor"):
+            typer.echo(f"there are more: --cursor {one['next_cursor']}", err=True)
     elif not found:
         typer.echo("no limits", err=True)
     else:
