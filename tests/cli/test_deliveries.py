@@ -93,6 +93,14 @@ def test_all_since_a_time_are_replayed_in_their_order_and_each_is_told(cli: Cli,
     assert told.exit_code == 1
 
 
+def test_a_delivery_that_came_on_several_days_is_replayed_once(cli: Cli, api: FakeApi) -> None:
+    listed = [{**ONE, "id": name} for name in ("d-1", "d-2", "d-1")]
+    api.on("GET", "/deliveries", (200, {"items": listed, "next_cursor": None}))
+    api.on("POST", "/deliveries:replay", (202, {"event_id": "e", "replay": 1}))
+    assert cli("webhook", "replay", "shop", "--since", "3d", "--again").exit_code == 0
+    assert [call.body["delivery"] for call in api.calls if call.method == "POST"] == ["d-1", "d-2"]
+
+
 def test_a_replay_is_of_one_delivery_or_of_all_since_a_time(cli: Cli) -> None:
     for arguments in ((), ("d-1", "--since", "2h")):
         result = cli("webhook", "replay", "shop", *arguments)

@@ -69,7 +69,8 @@ def replay(
             _tell([_one(client, source, delivery, again=again)], as_json)
             return
         found = [one["id"] for one in client.deliveries(source=source, since=read_since(since))]
-        results = [_tried(client, source, one, again=again) for one in reversed(found)]  # in order of arrival
+        first_to_last = dict.fromkeys(reversed(found))  # a sender's retry on another day is listed once more
+        results = [_tried(client, source, one, again=again) for one in first_to_last]
     _tell(results, as_json)
     if any("refused" in one for one in results):
         raise typer.Exit(exits.FAILED)
