@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from stepwell.engine.durable import operations
 from stepwell.engine.records import Group
 from stepwell.limits import SESSION_SECONDS
 from stepwell.runtime.durable import gathering
+from stepwell.runtime.folder.loading import load_folder
 from stepwell.testing.kit import Run, Stepwell
 from tests.durable.conftest import Flows
 
@@ -317,6 +319,17 @@ return ["new", ctx.patched("audit")]
     new = kit.start("flow")
     kit.advance("10h")
     assert [one.result for one in (early, late, new)] == [["new", False], ["new", True], ["new", True]]
+
+
+@pytest.mark.parametrize("versions", [("1", "'2'"), ("'2'", "1")])
+def test_a_version_that_is_no_number_is_told_beside_one_that_is(tmp_path: Path, versions: tuple[str, str]) -> None:
+    functions = "".join(
+        f"@workflow(name='w', version={version})\nasync def f{place}(ctx): ...\n"
+        for place, version in enumerate(versions)
+    )
+    (tmp_path / "shop.py").write_text(f"from stepwell import workflow\n{functions}")
+    (problem,) = load_folder(tmp_path).errors
+    assert (problem.code, "`version` must be a whole number" in problem.message) == ("wrong_type", True)
 
 
 def test_runs_go_on_with_the_version_that_they_began_with(flows: Flows) -> None:

@@ -186,10 +186,16 @@ def _functions(path: Path) -> Iterator[tuple[Path, Compiled]]:
             other = newest.get(name)
             if other is not None and other[1].version == one.version:
                 yield file, Compiled(None, (replace(_twice(name, file, other[0]), line=one.line),))
-            elif other is None or other[1].version < one.version:
+            elif other is None or _is_newer(one, other[1]):
                 newest[name] = file, one
     for file, one in newest.values():
         yield file, compile_found(one, str(file))
+
+
+def _is_newer(one: FoundFunction, other: FoundFunction) -> bool:
+    """Tells whether its version takes the other's place. One that is no number does: compiling it says so."""
+    wrong = [version for version in (other.version, one.version) if not isinstance(version, int)]
+    return one.version in wrong if wrong else other.version < one.version
 
 
 def load_webhooks(path: Path, workflows: Collection[str] | None = None) -> Webhooks:
