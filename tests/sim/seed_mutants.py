@@ -42,7 +42,7 @@ from tests.sim import endless, undo_laws
 from tests.sim.backlog_mutants import spare_after_another, spare_by_its_header
 from tests.sim.erased_mutants import broken_logs_stay
 from tests.sim.pause_mutants import abandoned_left_at_rest
-from tests.sim.suite_mutants import copies_go_on, woken_at_once
+from tests.sim.suite_mutants import copies_go_on, sent_with_the_call, woken_at_once
 
 MANY = 1_000_000  # tries
 _following = Forking._following
@@ -373,12 +373,13 @@ OF_SEEDS: tuple[tuple[Callable[[], AbstractContextManager[None]], tuple[int, ...
     (spare_by_its_header, (16_000_001_838, 16_000_003_386)),
     (spare_after_another, (16_000_001_269, 16_000_003_771)),
 )
-# Schedules that were found when a copy of a run's first message went on beside it, or a call that was repeated woke
-# a second worker at once. They are played so.
+# Schedules that were found when a copy of a run's first message went on beside it, a repeated call woke a second worker
+# at once, or the message about a callback came with its call. They are played so.
 PLAYED_WITH: Mapping[int, Callable[[], AbstractContextManager[None]]] = {
     **dict.fromkeys(
         (6_041_000_175, 5_622_001_033, 7_046_003_581, 4_048_300_405, 10_049_500_263, 12_085_001_918), copies_go_on
     ),
     **dict.fromkeys((12_081_003_985, 13_000_012_198, 9_000_700_184), woken_at_once),
+    15_000_020_771: sent_with_the_call,
 }
 SLOW = (no_run_counted,)  # its schedule has hundreds of runs: with the command that the rare mutants have

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 from unittest import mock
 
 from stepwell.aws.protocols import Item
@@ -20,7 +20,7 @@ from stepwell.engine.names import Moment
 from stepwell.engine.records import Kind, Place, Record
 from stepwell.engine.token import Begun, Token
 from stepwell.runtime import dispatch
-from stepwell.runtime.calls import callbacks, updates
+from stepwell.runtime.calls import updates
 from stepwell.runtime.calls.callbacks import Callbacks
 from stepwell.runtime.calls.redriving import Redriver
 from stepwell.runtime.forks.showing import Showing
@@ -31,7 +31,7 @@ from stepwell.runtime.loop import coordinator
 from stepwell.runtime.loop.advance import Advance
 from stepwell.runtime.loop.coordinator import Coordinator
 from stepwell.runtime.loop.worker import Worker, _Turn
-from stepwell.runtime.ports import Joined, Lane
+from stepwell.runtime.ports import Joined, Lane, Queue
 from stepwell.runtime.starts import starting
 from stepwell.runtime.waits.claimants import Runs
 from stepwell.runtime.waits.lines import Lines
@@ -283,8 +283,24 @@ def late_goes_on() -> Iterator[None]:
 @contextmanager
 def sent_with_the_call() -> Iterator[None]:
     """The message about a callback may be handled before its call is over."""
-    with mock.patch.object(callbacks, "CALL_MS", 0):
+
+    async def take(self: Callbacks, *given: Any) -> None:
+        other = copy(self)
+        other._ports = replace(self._ports, queue=cast("Queue", _AtOnce(self._ports.queue)))
+        await _take(other, *given)
+
+    with mock.patch.object(Callbacks, "_take", take):
         yield
+
+
+class _AtOnce:
+    """A queue that sends nothing for later."""
+
+    def __init__(self, queue: Queue) -> None:
+        self._queue = queue
+
+    async def send(self, lane: Lane, message: Mapping[str, Any], at_ms: int = 0) -> None:
+        await self._queue.send(lane, message)
 
 
 @contextmanager

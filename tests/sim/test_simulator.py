@@ -111,7 +111,14 @@ CANCELLED_TOGETHER = PERMITTED_FROM + 48_700_081  # a group cancels its tasks in
 LOG_BEFORE_LANE = COSTLY_FROM + 48_410_919  # a branch's own log is there before the lane in which it began
 MEETING = (  # rows of the reception table that others meet rarely
     *(CALLED_FROM + number for number in (330, 381, 488, 591, 653, 798, 827, 1876, 3689, 3700, 4189)),
-    *(TASKS_FROM + 148, RELEASED_FROM + 141, DEPLOYS_FROM + 115, DURABLE_FROM + 111, ERASED_FROM + 189),
+    *(
+        TASKS_FROM + 148,
+        RELEASED_FROM + 141,
+        RELEASED_FROM + 295,
+        DEPLOYS_FROM + 115,
+        DURABLE_FROM + 111,
+        ERASED_FROM + 189,
+    ),
     PERMITTED_FROM + 130,
 )
 LEASES_THAT_MATTER = (ZOMBIES_FROM + 101, ZOMBIES_FROM + 217)  # a run stands still there where nobody asks for a lease
