@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from stepwell.engine.records import Kind, Record
+from stepwell.engine.table import Phase
 from stepwell.engine.token import Token
 from stepwell.engine.waits.aside import CODE
 from tests.sim.fn_code import CANNOT_IMPORT
@@ -52,5 +53,7 @@ def laws_of_quiet_code(world: World, tokens: Mapping[str, Token], under_way: set
         parked = token.parked
         if token.ended or parked is None or parked.kind != CODE or token.resumption is not None:
             continue
+        if token.phase is Phase.COMPENSATING:
+            continue  # it waits no more: it was ended, and its worker is to come
         if world.seen.order.get((token.id, token.waiting_slot), 0) < world.mended_at:
             yield f"law 12: {token.id} waits for code since before the deploy that mended it"

@@ -69,10 +69,8 @@ def _is_told_later(world: World, logs: Logs, branch: str) -> bool:
 def _is_for(world: World, logs: Logs, branch: str, envelopes: Iterable[Envelope]) -> bool:
     """Whether one of these messages moves the branch."""
     token = logs.tokens.get(branch)
-    ids = {
-        Wake(world.run_id, token.slot if token else -1, branch).id,
-        *([token.last.by] if token and token.last else ()),
-    }
+    wake = Wake(world.run_id, token.slot if token else -1, branch)
+    ids = {wake.id, replace(wake, late=True).id, *([token.last.by] if token and token.last else ())}
     return any(ids & _names(envelope) for envelope in envelopes if envelope.kind != "client")
 
 
