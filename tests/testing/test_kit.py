@@ -82,7 +82,7 @@ def test_an_input_whose_names_are_no_text_is_refused(stepwell: Stepwell) -> None
 
 def test_a_mock_that_raises_what_is_no_exception_is_refused(stepwell: Stepwell) -> None:
     with pytest.raises(UserError, match="mock: 'no stock' cannot be raised") as refused:
-        stepwell.mock("ship", raises="no stock")  # type: ignore[arg-type]
+        stepwell.mock("ship", raises="no stock")  # type: ignore[arg-type]  # a mistake
     assert refused.value.hint == "raises=ValueError('no stock'), or the class of an exception"
 
 

@@ -6,9 +6,10 @@ import logging
 from datetime import UTC, datetime
 
 from stepwell.api.runs.states import error_of
-from stepwell.engine.records import TASKS, Status
+from stepwell.engine.records import Status
 from stepwell.engine.waits.aside import is_limit
 from stepwell.engine.waits.code import is_code
+from stepwell.engine.waits.tasks import is_of_tasks
 from stepwell.errors import StepwellError
 from stepwell.limits import SECOND_MS
 from stepwell.local.ids import short
@@ -50,7 +51,7 @@ class RunLines:
             until = f" until {_clock(after.waiting_until_ms)}" if after.waiting_until_ms and is_timed else ""
             kind = after.waiting_for.replace("_", " ")  # a function's sleep has no name of its own
             where = "" if after.waiting_node == kind else f" at {after.waiting_node or 'a step'}"
-            return f"waits{where} for {'a condition' if kind == TASKS else kind}{until}"
+            return f"waits{where} for {'a condition' if is_of_tasks(kind) else kind}{until}"
         if after.status is Status.COMPENSATING and before.status is not Status.COMPENSATING:
             return self._begins_to_undo(after.run_id)
         return ""

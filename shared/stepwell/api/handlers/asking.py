@@ -183,8 +183,7 @@ async def get_explanation(call: Call) -> Answer:
     statuses = await read_statuses(service, at)
     pause = None if at.token.ended else await call.parts.workflow_pauses.of(at.run.workflow)
     explanation = explain(at, call.parts.ports.clock.now_ms(), last, statuses, pause)
-    if at.graph.replays:
-        explanation = await with_updates(explanation, call.parts.ports)
+    explanation = await with_updates(explanation, call.parts.ports)
     if call.identity.name:
         for waker in explanation["wakers"]:
             waker["detail"] = by_credentials(waker["detail"])

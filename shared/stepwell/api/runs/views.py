@@ -36,9 +36,10 @@ from stepwell.definition.graph import Json
 from stepwell.engine import gathering
 from stepwell.engine.names import iso, shown_state
 from stepwell.engine.parts import shown_kind
-from stepwell.engine.records import TASKS, Parked, Status
+from stepwell.engine.records import Parked, Status
 from stepwell.engine.starts import is_open
 from stepwell.engine.token import Token
+from stepwell.engine.waits.tasks import is_of_tasks
 from stepwell.limits import TOKENS_SHOWN
 from stepwell.prices import Prices, usd_here
 from stepwell.runtime.calls.ledger import Cost
@@ -330,7 +331,7 @@ def _waiting_step(header: Header) -> str:
 
     One with a time limit is a sleep in the header, as `ctx.sleep` is.
     """
-    return UNTIL if header.waiting_for == TASKS else header.waiting_node
+    return UNTIL if is_of_tasks(header.waiting_for) else header.waiting_node
 
 
 def _origin(header: Header) -> OriginView | None:

@@ -35,3 +35,8 @@ class TasksWait(WaitKind):
 TASKS_WAIT = TasksWait(
     TASKS, Signal.SPREAD, "tasks.waiting", comings={ENDED: Coming("operation.ended")}, thing="its tasks"
 )
+
+
+def is_of_tasks(kind: str) -> bool:
+    """Tells whether this kind of wait is that of a function's tasks. A header names it where they await a condition."""
+    return kind == TASKS
