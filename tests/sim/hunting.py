@@ -110,7 +110,7 @@ NEAR = {  # where a rare or costly one was caught last: looked at first, then al
     "cached_by_name": 6,
     "cancel_untold": 8,
     "cancelled_tasks_run_on": 45,
-    "children_of_tasks_run_on": 360,
+    "children_of_tasks_run_on": 498,
     "children_of_tasks_untold": 317,
     "claim_granted_untold": 33,
     "claim_kept_by_failure": 56,
