@@ -114,7 +114,7 @@ def test_a_hostile_text_is_looked_through_in_a_time_that_grows_with_its_length(t
     def lint() -> None:
         lint_texts(Context(), {"key": text, "when": text, "on": [text], "input": {"a.$": text}})
 
-    assert loops(lint) < 5
+    assert loops(lint) < 15  # 2 to 5; a time that grows with the square is hundreds
 
 
 def test_a_placeholder_in_a_condition_is_named_too() -> None:
