@@ -423,3 +423,35 @@ def test_a_child_that_ends_as_its_parent_is_updated_is_not_lost(kit: Stepwell, m
     monkeypatch.setattr(store, "append", append_late)
     child.event("child.done")
     assert (run.result, made) == ([1, ["cup"]], ["one"])
+
+
+def test_an_update_that_is_sent_twice_wakes_no_second_worker_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "shop.py").write_text(
+        "from stepwell import workflow\n"
+        "@workflow\n"
+        "async def shop(ctx):\n"
+        "    items = []\n"
+        "    ctx.update('add', lambda item: items.append(item))\n"
+        "    await ctx.until(lambda: items)\n"
+        "    return items\n"
+    )
+    kit = Stepwell(tmp_path)
+    run = kit.start("shop")
+    assert run.status == "waiting"
+    queue, sent = kit.service.ports.queue, list[Any]()
+    send = queue.send
+
+    async def noted(lane: Any, message: Any, at_ms: int = 0) -> None:
+        sent.append(message)
+        await send(lane, message, at_ms)
+
+    monkeypatch.setattr(queue, "send", noted)
+    run_now(kit.service.update(run.id, "add", {"item": "cup"}, "one"))
+    for _ in range(2):
+        run_now(kit._parts.updates.handle(Update(run.id, "one")))
+    assert [one.get("late", False) for one in sent if one["type"] == "wake"] == [False, True]
+    kit.advance("15m")
+    assert run.result == ["cup"]
+    kit.close()

@@ -55,19 +55,22 @@ class Advance:
     async def push(self, at: Standing, by: str, budget: Budget = UNLIMITED, *, again: bool = False) -> None:
         """Wakes a worker if one is next; it performs the last record's effects. Otherwise they are performed here.
 
-        `again`: the record was there before, so whoever wrote it has woken a worker, or died. On a redelivery, it died.
+        `again`: the record was there before, so whoever wrote it has woken a worker, or died.
         """
         last, moved = at.token.last, at
         if not can_move(at.token) or (last is not None and last.kind is Kind.ENDED):
             moved = await self.settle(at, by, budget=budget) or at
         if can_move(moved.token):
-            is_known = again and moved is at and budget.is_first()
-            await (self.wake_late(moved) if is_known else self.wake(moved))
+            await self.wake_once(moved, budget, again=again and moved is at)
 
     async def wake(self, at: Standing, hops: int = 0, *, yields: bool = False) -> None:
         """Has a worker push on the token."""
         wake = at.wake(hops)
         await self._ports.queue.send(Lane.WORK, to_json(replace(wake, yields=True) if yields else wake))
+
+    async def wake_once(self, at: Standing, budget: Budget, *, again: bool) -> None:
+        """Has a worker push on the token: late where one may have been woken. That of a redelivery has died."""
+        await (self.wake_late(at) if again and budget.is_first() else self.wake(at))
 
     async def wake_late(self, at: Standing) -> None:
         """Has a worker push on the token, should it still stand there once a worker that was woken must be done.

@@ -271,8 +271,7 @@ class Coordinator:
         if pushes_end(token, by):
             await self._advance.settle(answer.at, by, budget=budget)
             if can_move(token):  # the worker undoes it first
-                is_known = not answer.is_new and budget.is_first()
-                await (self._advance.wake_late(answer.at) if is_known else self._advance.wake(answer.at))
+                await self._advance.wake_once(answer.at, budget, again=not answer.is_new)
         return answer
 
     # -- lost workers
