@@ -344,6 +344,7 @@ def looks_once() -> Iterator[None]:
 OF_SEEDS: tuple[tuple[Callable[[], AbstractContextManager[None]], tuple[int, ...]], ...] = (
     (part_makes_stale, (2_541_000_030, 2_541_000_331, 2_541_000_593)),
     (part_hides_a_branch, (15_000_020_771,)),
+    (sent_with_the_call, (15_090_000_136,)),
     (beat_set_back, (2_541_000_572,)),
     (header_of_before, (6_041_000_175,)),
     (untold_in_a_line, (8_031_001_790,)),
