@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from stepwell.engine.decide import can_be_held, is_held
+from stepwell.engine.holding import can_be_held, is_held
 from stepwell.engine.records import End, Status
 from stepwell.engine.table import Phase
 from stepwell.engine.token import Cleaning, Token, Undoing

@@ -19,6 +19,7 @@ from stepwell.runtime.log.door import Unlimited
 from stepwell.runtime.log.messages import Wake, to_json
 from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.ports import Lane
+from stepwell.runtime.steps.port import StepCall
 from stepwell.runtime.waits import locks
 from stepwell.runtime.waits.locks import Turn
 from tests.runtime.kit import World, fails
@@ -54,6 +55,13 @@ failure_policy: compensate
 timeline:
   - {name: charge, run: python:m.charge, compensate: {run: python:m.refund}}
   - {name: ship, run: python:m.ship}
+"""
+
+STEPS = """
+workflow: flow
+nodes:
+  work: {run: python:m.work, lock: printer, transitions: [{to: last}]}
+  last: {run: python:m.last}
 """
 
 
@@ -514,3 +522,19 @@ def test_a_lock_that_is_granted_too_late_is_let_go() -> None:
     world.store.before["put_note"] = lambda *_: run_now(world.service.cancel(run_id))
     world.deliver()
     assert (world.header(run_id).status, queue(world, "thread-7")) == ("cancelled", [])
+
+
+def test_a_run_that_is_paused_at_its_step_lets_go_of_the_lock_when_that_ends() -> None:
+    world = World(STEPS)
+    runs = [world.start()]
+
+    def work(call: StepCall) -> Json:
+        if call.run_id == runs[0]:
+            runs.extend(at_work(world, None))
+            run_now(world.service.pause(runs[0]))
+        return None
+
+    world.steps.of["work"] = work
+    world.deliver()
+    assert [world.header(one).status for one in runs] == ["paused", "completed"]
+    assert queue(world, "printer") == []

@@ -313,6 +313,74 @@ def test_a_paused_run_holds_up_nobody_in_its_line_and_asks_again_when_it_goes_on
     assert notes_of(world) == {}
 
 
+def test_a_run_that_left_its_line_for_a_pause_takes_its_place_again() -> None:
+    world = world_with(FLOW)
+    holder = world.start()
+    under_way(world, holder, MINUTE_MS)
+    paused, second, last = waiting_in(world), waiting_in(world), waiting_in(world)
+    run_now(world.service.pause(paused))
+    order: list[str] = []
+
+    def charge(call: StepCall) -> dict[str, Any]:
+        order.append(call.run_id)
+        if call.run_id == second:
+            run_now(world.service.unpause(paused))
+            world.deliver()
+        return {}
+
+    world.steps.of["charge"] = charge
+    world.pass_time(10 * MINUTE_MS)
+    assert order == [holder, second, paused, last]
+
+
+def waiting_in(world: World) -> str:
+    """A run whose step waits for a permit, and asked for it after those before it."""
+    world.clock.set(world.clock.now_ms() + SECOND_MS)
+    run_id = world.start()
+    world.deliver()
+    assert world.header(run_id).status == "waiting"
+    return run_id
+
+
+def test_a_copy_that_still_takes_the_run_for_paused_leaves_the_permit_to_the_step_under_way() -> None:
+    """It has read the header before the pause was over, and decides once another copy has gone on."""
+    world = world_with(FLOW)
+    under_way(world, world.start(), MINUTE_MS)
+    run_id = waiting_in(world)
+    run_now(world.service.pause(run_id))
+    behind = run_now(world.service.standing(run_id))
+    run_now(world.service.unpause(run_id))
+    held: list[dict[str, str]] = []
+
+    def charge(call: StepCall) -> dict[str, Any]:
+        if call.run_id == run_id:
+            run_now(world.parts.advance.settle(behind, "copy"))
+            held.append(notes_of(world))
+        return {}
+
+    world.steps.of["charge"] = charge
+    world.pass_time(10 * MINUTE_MS)
+    assert held == [{"h00": f'["{run_id}|0|0"]'}]
+    assert world.header(run_id).status == "completed"
+    assert notes_of(world) == {}
+
+
+def test_a_run_that_is_paused_at_its_step_gives_the_permit_back_when_that_ends() -> None:
+    world = world_with(FLOW)
+    runs = [world.start()]
+
+    def charge(call: StepCall) -> dict[str, Any]:
+        if call.run_id == runs[0]:
+            runs.append(waiting_in(world))
+            run_now(world.service.pause(runs[0]))
+        return {}
+
+    world.steps.of["charge"] = charge
+    world.deliver()
+    assert [world.header(one).status for one in runs] == ["paused", "completed"]
+    assert notes_of(world) == {}
+
+
 def test_a_paused_branch_in_line_goes_on_with_its_run() -> None:
     world = world_with(EACH, FLOW)
     holder = world.start()

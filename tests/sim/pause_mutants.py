@@ -7,8 +7,8 @@ from contextlib import AbstractContextManager, contextmanager
 from unittest import mock
 
 from stepwell.definition.graph import Graph
-from stepwell.engine import decide
-from stepwell.engine.decide import can_be_held
+from stepwell.engine import holding
+from stepwell.engine.holding import can_be_held
 from stepwell.engine.records import RunInfo
 from stepwell.engine.token import Token
 from stepwell.runtime.forks import running
@@ -27,7 +27,7 @@ def gathering_rests() -> Iterator[None]:
     def may_rest(run: RunInfo, token: Token) -> bool:
         return can_be_held(token)
 
-    with mock.patch.object(decide, "may_rest", may_rest):
+    with mock.patch.object(holding, "may_rest", may_rest):
         yield
 
 
@@ -48,7 +48,7 @@ def rests_before_it_opens() -> Iterator[None]:
     settled = Worker._settled
 
     async def rests(self: Worker, at: Standing, turn: _Turn) -> Standing | None:
-        is_to_rest = decide.is_held(at.run, at.token) and can_move(at.token)
+        is_to_rest = holding.is_held(at.run, at.token) and can_move(at.token)
         return await (self._rests(at) if is_to_rest else settled(self, at, turn))
 
     with mock.patch.object(Worker, "_settled", rests):

@@ -42,7 +42,7 @@ from tests.sim import endless, undo_laws
 from tests.sim.backlog_mutants import spare_after_another, spare_by_its_header
 from tests.sim.erased_mutants import broken_logs_stay
 from tests.sim.pause_mutants import abandoned_left_at_rest
-from tests.sim.suite_mutants import copies_go_on, sent_with_the_call, woken_at_once
+from tests.sim.suite_mutants import copies_go_on, left_without_a_word, sent_with_the_call, woken_at_once
 
 MANY = 1_000_000  # tries
 _following = Forking._following
@@ -345,6 +345,7 @@ OF_SEEDS: tuple[tuple[Callable[[], AbstractContextManager[None]], tuple[int, ...
     (part_makes_stale, (2_541_000_030, 2_541_000_331, 2_541_000_593)),
     (part_hides_a_branch, (15_000_020_771,)),
     (sent_with_the_call, (15_090_000_136,)),
+    (left_without_a_word, (13_091_002_870,)),
     (beat_set_back, (2_541_000_572,)),
     (header_of_before, (6_041_000_175,)),
     (untold_in_a_line, (8_031_001_790,)),

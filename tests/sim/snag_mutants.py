@@ -42,7 +42,7 @@ def late_event_taken() -> Iterator[None]:
 @contextmanager
 def taken_late_and_kept() -> Iterator[None]:
     """A permit taken just after its run's end stays taken, if the worker died before it saw the end."""
-    with mock.patch.object(Performer, "drop_late"):
+    with mock.patch.object(Performer, "give_back"):
         yield
 
 

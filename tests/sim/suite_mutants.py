@@ -11,12 +11,14 @@ from unittest import mock
 
 from stepwell.aws.protocols import Item
 from stepwell.aws.store.logs import Logs
-from stepwell.engine import decide
+from stepwell.engine import decide, receiving
 from stepwell.engine import effects as engine_effects
-from stepwell.engine.actions import Action, Rest
+from stepwell.engine.actions import Action, Drop, Rest
 from stepwell.engine.durable import tasks
 from stepwell.engine.effect_kinds import Register
+from stepwell.engine.inputs import PermitAnswered
 from stepwell.engine.names import Moment
+from stepwell.engine.receiving import Came
 from stepwell.engine.records import Kind, Place, Record
 from stepwell.engine.token import Begun, Token
 from stepwell.runtime import dispatch
@@ -38,7 +40,7 @@ from stepwell.runtime.waits.lines import Lines
 from stepwell.runtime.waits.throttling import Throttling
 
 _effects = engine_effects._effects
-_of_part, _take = engine_effects._of_part, Callbacks._take
+_of_part, _take, _granted = engine_effects._of_part, Callbacks._take, receiving._granted
 
 
 @contextmanager
@@ -307,4 +309,26 @@ class _AtOnce:
 def redriven_at_once() -> Iterator[None]:
     """Each call that redrives a run wakes a worker that yields to nobody."""
     with mock.patch.object(Redriver, "push", lambda redriver, at, by: redriver._advance.push(at, by)):
+        yield
+
+
+@contextmanager
+def left_without_a_word() -> Iterator[None]:
+    """A paused token leaves its line without a record, though a copy of its message may have gone on since."""
+
+    def granted(moment: Moment, token: Token, given: PermitAnswered) -> Came | Action:
+        return Drop(lets_go=given.permit) if moment.run.is_paused else _granted(moment, token, given)
+
+    with mock.patch.object(receiving, "_granted", granted):
+        yield
+
+
+@contextmanager
+def kept_at_rest() -> Iterator[None]:
+    """A token that rests keeps what its last step held, until the pause is over."""
+
+    async def rests(self: Worker, at: Standing) -> Standing | None:
+        return await self._resting.rests(at)
+
+    with mock.patch.object(Worker, "_rests", rests):
         yield

@@ -141,6 +141,20 @@ class _Timer(asyncio.TimerHandle):
         return (self._when, self._number) < (other._when, other._number)
 
 
+class _Task(asyncio.Task[Any]):
+    """asyncio's own, whose place in a set is not by its address."""
+
+    def __init__(self, coro: Any, place: int, **options: Any) -> None:
+        self._place = place  # first, as asyncio puts the task into a set
+        super().__init__(coro, **options)
+
+    def __hash__(self) -> int:
+        return self._place
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+
 class PlainLoop(BaseEventLoop):
     """asyncio's own; when nothing is ready, the log has the next word."""
 
@@ -149,15 +163,21 @@ class PlainLoop(BaseEventLoop):
     since = 0
 
     def __init__(
-        self, logs: Mapping[str, Sequence[Record]], records: Sequence[Record], now_ms: int, ctx: PlainContext
+        self,
+        logs: Mapping[str, Sequence[Record]],
+        records: Sequence[Record],
+        now_ms: int,
+        ctx: PlainContext,
+        order: random.Random,
     ) -> None:
+        """`order`: of sets of tasks."""
         super().__init__()
         self.now_ms, self._logs, self._records, self._at = now_ms, logs, records, 0
         self._clock_resolution = 0.000_5
         self._selector = SimpleNamespace(select=self._select, close=lambda: None)
         self._asked: list[_Asked] = []
         self._open: dict[str, _Asked] = {}
-        self._has_lock = False
+        self._has_lock, self._order = False, order
         self._tasks: list[asyncio.Task[Any]] = []
         self._numbers = count()
         self._handlers = ctx.handlers
@@ -167,7 +187,7 @@ class PlainLoop(BaseEventLoop):
         self.set_task_factory(self._made)
 
     def _made(self, loop: Any, coro: Any, **options: Any) -> asyncio.Task[Any]:
-        made = asyncio.Task(coro, loop=self, **options)
+        made = _Task(coro, self._order.getrandbits(32), loop=self, **options)
         self._tasks.append(made)
         return made
 

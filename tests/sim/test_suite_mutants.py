@@ -29,6 +29,7 @@ from tests.runtime import (
     test_showing,
     test_sweeper,
     test_throttle_kills,
+    test_throttles,
     test_woken_once,
     test_worker,
 )
@@ -157,6 +158,14 @@ def _takes_the_next_slot() -> None:
         (
             suite_mutants.taken_from_another,
             test_worker.test_a_copy_of_a_wake_that_fell_behind_leaves_its_parent_to_whoever_joined_it_again,
+        ),
+        (
+            suite_mutants.left_without_a_word,
+            test_throttles.test_a_copy_that_still_takes_the_run_for_paused_leaves_the_permit_to_the_step_under_way,
+        ),
+        (
+            suite_mutants.kept_at_rest,
+            test_throttles.test_a_run_that_is_paused_at_its_step_gives_the_permit_back_when_that_ends,
         ),
         (suite_mutants.any_record_is_mine, _takes_no_other_record),
         (suite_mutants.granted_to_the_ended, _keeps_no_permit),

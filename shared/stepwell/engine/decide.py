@@ -17,6 +17,7 @@ from stepwell.engine.durable import operations
 from stepwell.engine.forks.branches import fork_into
 from stepwell.engine.forks.join import joined_record
 from stepwell.engine.forks.needs import is_passed_over, may_begin
+from stepwell.engine.holding import is_held
 from stepwell.engine.inputs import (
     GatheringOver,
     Input,
@@ -49,7 +50,6 @@ from stepwell.engine.records import (
     Record,
     Resumption,
     RetryAt,
-    RunInfo,
     Status,
 )
 from stepwell.engine.refusals import refusal
@@ -92,24 +92,6 @@ def decide(moment: Moment, token: Token, given: Input = Woken()) -> Action:  # n
         case _:
             came = receiving.receive(moment, token, given)
             return _resumed(moment, token, came) if isinstance(came, Came) else came
-
-
-def is_held(run: RunInfo, token: Token) -> bool:
-    """Tells whether the token's worker is to rest, because the run is paused."""
-    return run.is_paused and may_rest(run, token)
-
-
-def may_rest(run: RunInfo, token: Token) -> bool:
-    """Tells whether a pause stops the token's worker. A run that gathers starts is closed first, once it is due.
-
-    Its starts move the token and wake nobody, so a worker that rested there would be forgotten.
-    """
-    return can_be_held(token) and not is_open(run, token)
-
-
-def can_be_held(token: Token) -> bool:
-    """Tells whether a pause holds the token. What ends is not held."""
-    return token.end is None and token.undoing is None and token.cleaning is None
 
 
 # -- of a wait

@@ -37,7 +37,6 @@ from stepwell.engine.forks.branches import parent_of, with_needs
 from stepwell.engine.forks.join import fan_in_of
 from stepwell.engine.limits import throttles
 from stepwell.engine.limits.permits import returned
-from stepwell.engine.limits.shares import is_of_run
 from stepwell.engine.records import (
     TASKS,
     CleanUp,
@@ -53,7 +52,8 @@ from stepwell.engine.records import (
     Resumption,
     Status,
 )
-from stepwell.engine.token import Begun, Permit, Token
+from stepwell.engine.token import Begun, Token
+from stepwell.engine.waits.aside import is_for_limit
 from stepwell.engine.waits.kind import coming_of
 from stepwell.limits import ID_HELD_MS
 
@@ -157,9 +157,8 @@ def _of_waiting(graph: Graph, token: Token, record: Record) -> tuple[Effect, ...
         return (running,)
     if parked.of_tasks:
         return _of_tasks(token, record)
-    permit = token.share if is_of_run(parked) else token.permit
-    if permit is not None:
-        return _of_permit(token, record, permit)
+    if is_for_limit(parked):
+        return _of_permit(token, record)
     if record.kind is Kind.WAITING:
         return _of_wait(token, record, parked)
     if record.kind is Kind.RECEIVED and not _came_late(token, record):
@@ -175,9 +174,10 @@ def _came_late(token: Token, record: Record) -> bool:
     return record.kind is Kind.RECEIVED and token.resumption is not None
 
 
-def _of_permit(token: Token, record: Record, permit: Permit) -> tuple[Effect, ...]:
+def _of_permit(token: Token, record: Record) -> tuple[Effect, ...]:
     """Yields the effects of a wait for a permit. Another delivery may have shown it: its end is shown always."""
-    if throttles.waits(token):
+    permit = throttles.awaited(token)
+    if permit is not None:
         shown = ShowStatus(2 * record.slot, Status.WAITING, record.at_ms, token.parked, record.node)
         return (TakePermit(permit, shown),)
     return (ShowStatus(2 * record.slot, Status.RUNNING, record.at_ms),)

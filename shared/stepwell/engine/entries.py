@@ -52,6 +52,7 @@ ENTRY_TYPES: dict[str, str] = {
     "limit.requested": "the step `data.step`, or a run that waited, asked for a permit of `data.limit` and `data.key`",
     "limit.granted": "it has the permit, for one attempt; a run until it waits again, or ends",
     "limit.refused": "there is no such limit",
+    "limit.left": "its turn came while the run was paused: it leaves it to others, and asks anew when it goes on",
     "tasks.waiting": "the tasks of a durable function wait; `data.begun` begin, `data.cancelled` end; its step is "
     "`until` if nothing is under way that they began: they wait for an update, or for a time",
     "operation.ended": "an operation of a function's tasks ended: `data.operation` is its branch",

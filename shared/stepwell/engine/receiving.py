@@ -9,6 +9,7 @@ from stepwell.engine import approvals
 from stepwell.engine.actions import Action, Drop, Refuse, Write
 from stepwell.engine.durable import task_records
 from stepwell.engine.forks.join import joined_record
+from stepwell.engine.holding import is_held
 from stepwell.engine.inputs import (
     Approved,
     ChildrenEnded,
@@ -137,9 +138,7 @@ def _granted(moment: Moment, token: Token, given: LocksAnswered | PermitAnswered
         return Came(given.resumption) if token.waiting_slot == given.slot else _no_locks(token, given)
     if not throttles.waits(token) or not throttles.wants(token, given.permit.slot):
         return _no_permit(token, given)
-    if moment.run.is_paused:  # it asks again once it goes on
-        return Drop(lets_go=given.permit)
-    return Came(given.resumption)
+    return Came(Resumption(throttles.LEFT) if is_held(moment.run, token) else given.resumption)
 
 
 def too_late(token: Token, given: Input) -> Drop:

@@ -31,9 +31,9 @@ from stepwell.api.runs.states import (
 from stepwell.definition.graph import Json
 from stepwell.definition.text import counted
 from stepwell.engine import gathering
-from stepwell.engine.decide import can_be_held
 from stepwell.engine.entries import Entry, entry_json
 from stepwell.engine.forks.marks import is_waiting
+from stepwell.engine.holding import can_be_held
 from stepwell.engine.limits.permits import Held
 from stepwell.engine.names import iso
 from stepwell.engine.records import Fork, Kind, RetryAt, Status

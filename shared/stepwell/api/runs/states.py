@@ -9,10 +9,10 @@ from stepwell.api.runs.dags import at_work, done, live_steps, step_views
 from stepwell.api.runs.steps import StepResult
 from stepwell.definition.graph import Graph
 from stepwell.definition.text import counted
-from stepwell.engine.decide import can_be_held
 from stepwell.engine.durable.tasks import wait_shown
 from stepwell.engine.forks.lines import awaited
 from stepwell.engine.forks.marks import is_waiting
+from stepwell.engine.holding import can_be_held
 from stepwell.engine.limits.permits import Held
 from stepwell.engine.names import Undo, iso, node_of
 from stepwell.engine.records import Failure, Fork, Kind, Parked, Status

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from stepwell.engine.limits.throttles import FREED, FREES, PERMITTED
+from stepwell.engine.limits.throttles import FREED, FREES, PERMITTED, leaves_line
 from stepwell.engine.records import Kind, Parked, Record
 from stepwell.engine.table import PARKED
 from stepwell.engine.token import Permit, Token
@@ -60,7 +60,7 @@ def after(token: Token, record: Record, returned: tuple[Permit, ...]) -> dict[st
     A permit is given back with every record until the next one is asked for: the writer of the first may have died.
     """
     share = token.share or _FIRST
-    leaves = record.kind is Kind.ENDED and share.state == ""  # the line, to be undone
+    leaves = share.state == "" and (record.kind is Kind.ENDED or leaves_line(record))  # to be undone, or for a pause
     if not frees(record) and not leaves and share.state != FREED:
         return {}
     is_known = share in returned

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from stepwell.definition.graph import Json
-from stepwell.engine.limits.throttles import OF_SHARES
+from stepwell.engine.limits.throttles import OF_SHARES, leaves_line
 from stepwell.engine.records import (
     ALONE,
     Arm,
@@ -98,8 +98,11 @@ def number_of(record: Record) -> int:
     """Returns the number of the format: code that knows nothing of an output elsewhere must not read it as none.
 
     Nor must code that knows no shares let a run go on that has none, or code that knows nothing of finished steps run
-    these again, or code that knows no step whose output failed count others to undo.
+    these again, or code that knows no step whose output failed count others to undo, or code that lets pauses alone
+    drop places in line keep the place of a token that has left it.
     """
+    if leaves_line(record):
+        return formats.LEAVING
     if record.is_done:
         return formats.DONE
     if record.finished:

@@ -60,6 +60,10 @@ LIMIT_WAIT = LimitWait(
     LIMIT,
     Signal.STUCK,
     entry="limit.requested",
-    comings={throttles.PERMITTED: Coming("limit.granted"), throttles.REFUSED: Coming("limit.refused")},
+    comings={
+        throttles.PERMITTED: Coming("limit.granted"),
+        throttles.REFUSED: Coming("limit.refused"),
+        throttles.LEFT: Coming("limit.left"),
+    },
     thing="a permit of a limit",
 )

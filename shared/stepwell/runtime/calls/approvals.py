@@ -10,8 +10,8 @@ from dataclasses import replace
 from stepwell.definition.graph import Json
 from stepwell.engine.actions import Refuse
 from stepwell.engine.approvals import NOT_WAITING, not_waiting, open_approval
-from stepwell.engine.decide import can_be_held
 from stepwell.engine.forks.branches import branch_id, fork_id, is_branch_id
+from stepwell.engine.holding import can_be_held
 from stepwell.engine.inputs import Approved, Delegated, Rejected
 from stepwell.engine.limits.permits import Held
 from stepwell.engine.limits.spending import is_pauser

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 
 from stepwell.engine import gathering
-from stepwell.engine.decide import is_held
+from stepwell.engine.holding import is_held
 from stepwell.engine.records import RetryAt, Status
 from stepwell.engine.starts import is_open
 from stepwell.engine.writing import deadline_ms

@@ -18,7 +18,6 @@ from stepwell import limits
 from stepwell.engine.actions import Drop, Refuse
 from stepwell.engine.forks.lines import awaited
 from stepwell.engine.inputs import Paused, Unpaused
-from stepwell.engine.limits import throttles
 from stepwell.engine.records import ROOT, Status
 from stepwell.runtime.forks.running import running_forks
 from stepwell.runtime.log.door import Door
@@ -147,8 +146,8 @@ class Pausing:
         return await self._logbook.load(at.run_id, ROOT) or at
 
     async def _push(self, at: Standing, after_ms: int) -> None:
-        """Wakes the token, its live branches, and theirs, if they rest or have left the line of a limit."""
-        if throttles.waits(at.token) or await self._resting.is_woken(at, after_ms):
+        """Wakes the token, its live branches, and theirs, if they rest."""
+        if await self._resting.is_woken(at, after_ms):
             await self._advance.wake(at)
         await self._each_page(at, after_ms)
 

@@ -120,7 +120,7 @@ class Performer:
         if at.token.tasks:  # it may have died before it began what it had written; others have written since
             await self.forking.again(at, (by,), slot)
         if is_stale(at.token, slot, by, *also):
-            await self.drop_late(at)
+            await self.give_back(at)
 
     async def mend_late(self, at: Standing, slot: int) -> None:
         """Undoes what the worker of a redelivered message may have done after another's record, before it died.
@@ -130,10 +130,13 @@ class Performer:
         await self.throttling.give_back_late(at, slot)
         await self.forking.showing.show_again(at)
 
-    async def drop_late(self, at: Standing) -> None:
-        """Gives back a permit that the worker of a stale message may have taken after the record that gave it back."""
+    async def give_back(self, at: Standing) -> None:
+        """Gives back what the last record gives back, whatever else it does: at a pause, or once more.
+
+        The worker of a stale message may have taken a permit after that record.
+        """
         for effect in effects(at.graph, at.token):
-            if isinstance(effect, GiveBackPermits | ReturnPermit):
+            if isinstance(effect, ReleaseLocks | GiveBackPermits | ReturnPermit):
                 await self._leave(at, effect)
 
     async def let_go(self, at: Standing, granted: HeldLocks | Permit) -> None:

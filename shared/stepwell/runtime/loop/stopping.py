@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from stepwell.definition.built_in import BUILT_IN
-from stepwell.engine.decide import may_rest
+from stepwell.engine.holding import may_rest
 from stepwell.engine.records import Status
 from stepwell.limits import UNPAUSED_AGAIN_MS, UNPAUSED_RUNS
 from stepwell.runtime.log.logbook import Logbook

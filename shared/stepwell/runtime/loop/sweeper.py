@@ -14,7 +14,8 @@ from dataclasses import replace
 
 from stepwell.engine import gathering
 from stepwell.engine.children import call_of, child_id, is_decided, member_of
-from stepwell.engine.decide import due_ms, is_held
+from stepwell.engine.decide import due_ms
+from stepwell.engine.holding import is_held
 from stepwell.engine.limits import permits, throttles
 from stepwell.engine.limits.locks import waits
 from stepwell.engine.names import node_of

@@ -17,8 +17,8 @@ from stepwell.definition.authoring import StepDefaults
 from stepwell.definition.graph import DEFAULT_POOL
 from stepwell.engine.actions import AskCost, AskFunction, AskPermit, Hold, Outcome, PickUp, Rest, RunStep, Write
 from stepwell.engine.copying import changed, quick
-from stepwell.engine.decide import is_held
 from stepwell.engine.effects import picked_up
+from stepwell.engine.holding import is_held
 from stepwell.engine.inputs import OverLimit, StepBegins, StepEnded, Woken
 from stepwell.engine.names import Spent
 from stepwell.engine.pushing import is_stale
@@ -155,6 +155,7 @@ class Worker:
         """Stops for a pause. Returns the token if that is over and it goes on here; None if it rests or was woken."""
         on = await self._resting.rests(await self._performer.permits.step_back(at))
         if on is None:
+            await self._performer.give_back(at)  # others need not wait for the end of the pause
             await self._stopping.goes_on(at.header)
         return on
 

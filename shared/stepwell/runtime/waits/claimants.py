@@ -77,12 +77,10 @@ class Claims:
         return at is not None
 
     async def _wanting(self, who: str) -> Standing | None:
-        """Returns the token if it still wants the permit, else None: a waiting token of a paused run does not."""
+        """Returns the token if it still wants the permit, else None. In a paused run it does until its turn comes."""
         run_id, token, slot = parts_of(who)
         at = await self._logbook.load(run_id, token)
-        if at is None or not throttles.wants(at.token, slot):
-            return None
-        return None if at.run.is_paused and throttles.waits(at.token) else at
+        return at if at is not None and throttles.wants(at.token, slot) else None
 
 
 class Claimants:
