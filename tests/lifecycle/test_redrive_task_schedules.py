@@ -73,7 +73,7 @@ def held_for_ever() -> Iterator[None]:
 def let_on_once() -> Iterator[None]:
     """Who dies before it has let on what was open does not come back to that, once others have written."""
 
-    async def again(self: Any, at: Any, by: Any, sent_for: int = -1) -> None:
+    async def again(self: Any, at: Any, by: Any, writers: Any, sent_for: int = -1) -> None:
         pass
 
     with mock.patch.object(forking.Forking, "again", again):

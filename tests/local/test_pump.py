@@ -23,6 +23,7 @@ from stepwell.local.pump import Pump
 from stepwell.local.wiring import Local, open_local
 from stepwell.runtime.folder.loading import load_folder
 from stepwell.runtime.log.messages import Wake, to_json
+from stepwell.runtime.log.retries import AGAIN
 from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.ports import Lane
 from stepwell.runtime.starts.ids import new_id
@@ -310,4 +311,4 @@ def test_a_message_of_newer_code_is_kept_as_it_is_and_never_given_up(local: Loca
     assert local.inbox.pending() == 1
     again = local.inbox.receive((Lane.WORK,), now_ms + 2 * MINUTE_MS, 0)
     assert again is not None
-    assert (again.deliveries, again.message) == (1, body)
+    assert (again.deliveries, again.message) == (1, {**body, AGAIN: True})

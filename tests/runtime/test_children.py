@@ -399,12 +399,12 @@ def test_a_parent_resumed_by_its_own_worker_is_pushed_on_by_that_one_though_it_d
         run_now(dispatch(world.parts, Lane.WORK, to_json(third), Unlimited()))
     world.store.before["append"] = lambda *_: world.store.before.update(change_status=dies, get_run=dies)
     with pytest.raises(PortError):
-        run_now(dispatch(world.parts, Lane.WORK, to_json(mine), Unlimited()))
+        run_now(dispatch(world.parts, Lane.WORK, to_json(mine), Unlimited(2)))
     world.store.before.clear()
     assert kinds(world, run_id) == [Kind.WAITING, Kind.RESUMED]
     world.lose_messages()
     for wake in (third, mine):
-        run_now(dispatch(world.parts, Lane.WORK, to_json(wake), Unlimited()))
+        run_now(dispatch(world.parts, Lane.WORK, to_json(wake), Unlimited(3)))
     assert world.header(run_id).status is Status.COMPLETED
 
 

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
@@ -60,7 +61,7 @@ def test_branches_that_arrive_after_the_join_do_not_each_read_what_it_made() -> 
         handle(world, one)
     world.store.calls.clear()
     for one in messages:
-        handle(world, one)
+        handle(world, replace(one, deliveries=2))
     assert world.header(run_id).status is Status.COMPLETED
     assert world.store.calls["load"] == 200 + 2  # each branch; the parent once, and by who joined it
 

@@ -28,6 +28,7 @@ class Envelope:
     number: int = 0
     is_left: bool = False  # to newer code, by old code that took it
     is_late: bool = False  # due before, but the queue is backed up
+    again: int = 0  # how often its client had made the call before, and was answered
 
     def __str__(self) -> str:
         inner = {key: value for key, value in self.body.items() if key not in {"type", "run_id", "payload"}}

@@ -99,7 +99,8 @@ def post_clients(world: World) -> None:
         )
         at_ms = START_MS + world.rng.choice([0, 0, 30_000, 4_000_000])
         event = Event(topic, event_id, {"n": n, "document": f"d{n}"}, at_ms, at_ms + 600_000_000)
-        world.post(Envelope(str(Lane.RESUME), to_json(Publish(event)), at_ms))
+        for _ in range(2 if world.program.repeats else 1):
+            world.post(Envelope(str(Lane.RESUME), to_json(Publish(event)), at_ms))
 
 
 async def call(world: World, operation: str, body: Mapping[str, Any], run_id: str = RUN) -> None:

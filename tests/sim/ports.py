@@ -6,6 +6,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from stepwell.errors import PortError
+from stepwell.runtime.log.retries import again
 from stepwell.runtime.ports import Lane
 from tests.sim.actors import Actor, Envelope, stop
 from tests.sim.backlog_laws import watch_send
@@ -82,7 +83,7 @@ def is_left_to_newer(actor: Actor | None, message: Mapping[str, Any]) -> bool:
     """Tells whether old code sends the message again that it took."""
     if actor is None or not actor.is_old:
         return False
-    return message == {name: value for name, value in actor.envelope.body.items() if name != "yields"}
+    return message == again({name: value for name, value in actor.envelope.body.items() if name != "yields"})
 
 
 class StoppingQueue:

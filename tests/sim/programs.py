@@ -101,6 +101,7 @@ class Program:
     emits: int = 0  # pieces of live output of each try of a step
     snags: tuple[Snag, ...] = ()  # at which calls who is held up
     backlog: Backlog | None = None  # how short invocations are, and how late their messages
+    repeats: bool = False  # whether clients make each call again, in a world where else nothing comes twice
     race: str = ""  # when the one event is sent that its one wait is for
 
     @property

@@ -45,6 +45,7 @@ from tests.sim.paused_programs import with_pauses
 from tests.sim.programs import Program
 from tests.sim.race_programs import make_race
 from tests.sim.released_programs import make_released
+from tests.sim.repeated_programs import make_calm, repeat_call, with_repeats
 from tests.sim.several_programs import make_several
 from tests.sim.shared_programs import make_shared
 from tests.sim.shown_programs import make_shown
@@ -64,6 +65,7 @@ CALM_AFTER_CALLS = 2_000  # a world that never calms proves nothing about its en
 MOST_ACTORS = 5
 BURSTS = (1, 2, 4, 8, 16, 32, 64)  # calls that one actor makes before another has its turn
 BACKED_UP_FROM = 16_000_000_000  # seeds from here on are of short invocations, behind a queue that is backed up
+REPEATED_FROM = 17_000_000_000  # seeds from here on are of calls that are made again, where else nothing comes twice
 SNAGGED_FROM = 14_000_000_000  # seeds from here on are of actors that are held up at a call
 EACH_SNAGGED = 100_000_000  # seeds are of each of these programs, in this order
 (
@@ -179,7 +181,13 @@ _BACKED_UP = (
     DURABLE_FROM, TASKS_FROM, BATCHES_FROM, SHOWN_FROM, RELEASED_FROM, ASKED_FROM, OVERLAPS_FROM, FIRST_FROM,
 )  # fmt: skip
 
+_REPEATED = (
+    HANDED_FROM, 0, HANDED_FROM, FAMILIES, PARTS_FROM, FIRST_FROM, SEVERAL_FROM, LOCKED_FROM, LIMITED_FROM,
+    THROTTLED_FROM, RELEASED_FROM, GATHERED_FROM, DURABLE_FROM, TASKS_FROM, ASKED_FROM, OVERLAPS_FROM, SHOWN_FROM,
+)  # fmt: skip
+
 _CHANGED = (  # programs of other families, of which more is asked
+    (REPEATED_FROM, _REPEATED, with_repeats, "repeats"),
     (BACKED_UP_FROM, _BACKED_UP, with_backlog, "backlogs"),
     (PAUSED_FROM, _PAUSED, with_pauses, "pauses"),
     (ERASED_FROM, _ERASED, with_deletions, "deletions"),
@@ -248,6 +256,8 @@ def run_schedule(seed: int, tell: Callable[[str], None] | None = None) -> str | 
             make_snags(world)
         if program.backlog:
             make_backlog(world)
+        if program.repeats:
+            make_calm(world)
         if CALLED_FROM <= seed < ERASED_FROM:
             world.chances.stalls = STALLS
         if program.takes_time:
@@ -459,9 +469,11 @@ async def _work(world: World, envelope: Envelope) -> None:
         run_id = str(envelope.body["run"]) if of_child else RUN
         if run_id == RUN or run_id in world.memory._runs:
             await call(world, operation, envelope.body, run_id)
+            repeat_call(world, envelope)
         return
     lane = Lane(envelope.kind)
     if is_exhausted(envelope.deliveries) and await give_up(world.parts, lane, envelope.body):
         world.seen.crashes += 1  # copies enough, and a living worker is taken for dead
         return
     await dispatch(world.parts, lane, envelope.body, Leased(world, world.current))
+    repeat_call(world, envelope)

@@ -42,7 +42,8 @@ from tests.sim import endless, undo_laws
 from tests.sim.backlog_mutants import spare_after_another, spare_by_its_header
 from tests.sim.erased_mutants import broken_logs_stay
 from tests.sim.pause_mutants import abandoned_left_at_rest
-from tests.sim.suite_mutants import copies_go_on, left_without_a_word, sent_with_the_call, woken_at_once
+from tests.sim.repeated_mutants import copies_go_on_anyway
+from tests.sim.suite_mutants import copies_go_on, sent_with_the_call, woken_at_once
 
 MANY = 1_000_000  # tries
 _following = Forking._following
@@ -344,8 +345,6 @@ def looks_once() -> Iterator[None]:
 OF_SEEDS: tuple[tuple[Callable[[], AbstractContextManager[None]], tuple[int, ...]], ...] = (
     (part_makes_stale, (2_541_000_030, 2_541_000_331, 2_541_000_593)),
     (part_hides_a_branch, (15_000_020_771,)),
-    (sent_with_the_call, (15_090_000_136,)),
-    (left_without_a_word, (13_091_002_870,)),
     (beat_set_back, (2_541_000_572,)),
     (header_of_before, (6_041_000_175,)),
     (untold_in_a_line, (8_031_001_790,)),
@@ -375,13 +374,17 @@ OF_SEEDS: tuple[tuple[Callable[[], AbstractContextManager[None]], tuple[int, ...
     (spare_by_its_header, (16_000_001_838, 16_000_003_386)),
     (spare_after_another, (16_000_001_269, 16_000_003_771)),
 )
-# Schedules that were found when a copy of a run's first message went on beside it, a repeated call woke a second worker
-# at once, or the message about a callback came with its call. They are played so.
-PLAYED_WITH: Mapping[int, Callable[[], AbstractContextManager[None]]] = {
+# Schedules that were found when a copy of a message went on beside another, a repeated call woke a second worker at
+# once, or the message about a callback came with its call. They are played so.
+PLAYED_WITH: Mapping[int, Sequence[Callable[[], AbstractContextManager[None]]]] = {
+    6_041_000_175: (copies_go_on,),
     **dict.fromkeys(
-        (6_041_000_175, 5_622_001_033, 7_046_003_581, 4_048_300_405, 10_049_500_263, 12_085_001_918), copies_go_on
+        (5_622_001_033, 7_046_003_581, 4_048_300_405, 10_049_500_263, 12_085_001_918),
+        (copies_go_on, copies_go_on_anyway),
     ),
-    **dict.fromkeys((12_081_003_985, 13_000_012_198, 9_000_700_184), woken_at_once),
-    15_000_020_771: sent_with_the_call,
+    **dict.fromkeys((12_081_003_985, 13_000_012_198), (woken_at_once, copies_go_on_anyway)),
+    9_000_700_184: (woken_at_once,),
+    **dict.fromkeys((12_083_003_284, 16_000_001_838, 16_000_003_386), (copies_go_on_anyway,)),
+    15_000_020_771: (sent_with_the_call,),
 }
 SLOW = (no_run_counted,)  # its schedule has hundreds of runs: with the command that the rare mutants have

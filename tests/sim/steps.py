@@ -24,6 +24,7 @@ from tests.sim.batch_laws import watch_begin, watch_end
 from tests.sim.cost_programs import watch_cost
 from tests.sim.fn_code import CANNOT_IMPORT
 from tests.sim.noting import UNDONE, undoes
+from tests.sim.repeated_programs import watch_twice
 from tests.sim.tempting import repeat
 
 if TYPE_CHECKING:
@@ -98,6 +99,7 @@ class Steps:
         if not undoes(call):
             world.seen_of[call.run_id].given.setdefault((call.key, call.attempt), []).append(call.input)
             watch_begin(world, call)
+            watch_twice(world, call)
             watch_spare(world, call)
             watch_cost(world, call)
             post_answers(world, call)

@@ -65,7 +65,7 @@ def end_given_twice() -> Iterator[None]:
 def begun_once() -> Iterator[None]:
     """Who died before it began the operations that it wrote does not come back to them once others have written."""
 
-    async def again(self: Forking, at: Any, by: Collection[str], sent_for: int = -1) -> None:
+    async def again(self: Forking, at: Any, by: str, writers: Collection[str], sent_for: int = -1) -> None:
         return None
 
     with mock.patch.object(Forking, "again", again):

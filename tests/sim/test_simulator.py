@@ -9,7 +9,7 @@ import subprocess
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, ExitStack
 from itertools import chain
 from pathlib import Path
 from unittest import mock
@@ -49,6 +49,7 @@ from tests.sim.schedule import (
     PERMITTED_FROM,
     RACES_FROM,
     RELEASED_FROM,
+    REPEATED_FROM,
     SEVERAL_FROM,
     SHARED_FROM,
     SHOWN_FROM,
@@ -93,6 +94,7 @@ OF_RUNS_THROTTLED = 40  # schedules of runs whose steps are throttled
 OF_RUNS_LOCKED = 20  # schedules of runs that want the same locks
 OF_VERSIONS = 40  # schedules of old and new code
 OF_BACKLOGS = 84  # schedules of short invocations, behind a queue that is backed up
+OF_REPEATED = 119  # schedules of calls that are made again, where else nothing comes twice
 OF_BATCHES = 60  # schedules of chains, and of all families, whose records are gathered
 OF_LANES = 54  # schedules of all families, with lanes
 OF_WAITS = 80  # schedules of waits for several things
@@ -119,7 +121,9 @@ MEETING = (  # rows of the reception table that others meet rarely
         DURABLE_FROM + 111,
         ERASED_FROM + 189,
     ),
-    PERMITTED_FROM + 130,
+    *(PERMITTED_FROM + number for number in (130, 313, 385, 417)),
+    RELEASED_FROM + 342,
+    440,
 )
 LEASES_THAT_MATTER = (ZOMBIES_FROM + 101, ZOMBIES_FROM + 217)  # a run stands still there where nobody asks for a lease
 ROWS_NEED = 50_000  # decisions
@@ -292,6 +296,11 @@ def test_every_law_holds_where_invocations_are_short_and_messages_wait_until_the
     assert lawful(range(BACKED_UP_FROM, BACKED_UP_FROM + OF_BACKLOGS)) is None
 
 
+def test_a_step_begins_once_where_nobody_dies_though_each_call_is_made_again() -> None:
+    """Calls and events come twice at once, and once more when they were answered, amid the next step."""
+    assert lawful(range(REPEATED_FROM, REPEATED_FROM + OF_REPEATED)) is None
+
+
 def test_every_law_holds_for_runs_that_want_the_same_locks() -> None:
     """One holder at a time, everybody has his turn, and nothing is held for good."""
     assert lawful(range(LOCKED_FROM, LOCKED_FROM + OF_RUNS_LOCKED)) is None
@@ -419,7 +428,9 @@ def test_an_engine_without_one_of_its_laws_is_caught(name: str) -> None:
 def test_a_fault_of_one_schedule_in_thousands_stays_mended(
     mutant: Callable[[], AbstractContextManager[None]], seed: int
 ) -> None:
-    with PLAYED_WITH.get(seed, nullcontext)():
+    with ExitStack() as played:
+        for as_before in PLAYED_WITH.get(seed, ()):
+            played.enter_context(as_before())
         with mutant():
             assert run_schedule(seed) is not None
         assert lawful([seed]) is None

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -35,6 +35,7 @@ from tests.runtime import (
 )
 from tests.sim import suite_mutants
 from tests.sim.pause_mutants import rests_before_it_opens
+from tests.sim.repeated_mutants import copies_go_on_anyway
 
 
 def _takes_no_other_record() -> None:
@@ -75,6 +76,19 @@ def _takes_the_next_slot() -> None:
         test_update_races.test_an_update_that_loses_its_slot_to_another_takes_the_next_one_at_once(
             Flows(Path(folder)), patched
         )
+
+
+@contextmanager
+def woken_beside_another() -> Iterator[None]:
+    """A worker that is woken beside another goes on, though the other has written."""
+    with suite_mutants.woken_at_once(), copies_go_on_anyway():
+        yield
+
+
+@contextmanager
+def late_and_beside_another() -> Iterator[None]:
+    with suite_mutants.late_goes_on(), copies_go_on_anyway():
+        yield
 
 
 @pytest.mark.parametrize(
@@ -122,15 +136,15 @@ def _takes_the_next_slot() -> None:
         (suite_mutants.tried_once, _takes_the_next_slot),
         (suite_mutants.settled_for_another, _goes_on_with_the_clean_up),
         (
-            suite_mutants.woken_at_once,
+            woken_beside_another,
             test_woken_once.test_a_call_that_is_repeated_amid_the_next_step_runs_it_no_second_time,
         ),
         (
-            suite_mutants.woken_at_once,
+            woken_beside_another,
             test_woken_once.test_an_event_that_another_s_message_took_wakes_no_second_worker,
         ),
         (
-            suite_mutants.late_goes_on,
+            late_and_beside_another,
             test_woken_once.test_a_late_wake_leaves_the_steps_of_the_first_worker_to_that_one,
         ),
         (suite_mutants.sent_with_the_call, test_woken_once.test_a_callback_s_message_comes_once_its_call_is_over),

@@ -35,6 +35,7 @@ from stepwell.runtime.log.messages import (
 )
 from stepwell.runtime.ports import Lane
 from stepwell.runtime.stores.jsontext import encode
+from stepwell.values import dataclass
 
 log = logging.getLogger("stepwell.queues")
 
@@ -42,7 +43,7 @@ log = logging.getLogger("stepwell.queues")
 async def dispatch(parts: Assembly, lane: Lane, body: Mapping[str, Json], budget: Budget) -> None:
     """Handles one message to its end. The caller then deletes it; if this raises, it is to be redelivered."""
     try:
-        await _handle(parts, lane, from_json(body), budget)
+        await _handle(parts, lane, from_json(body), _Again(budget) if retries.may_have_begun(body) else budget)
     except NewerFormat as newer:
         await _leave(parts, lane, body, newer)
     except (EngineFault, NotFound) as fault:
@@ -121,7 +122,7 @@ async def _fire(parts: Assembly, timer: Timer, budget: Budget) -> None:
     if isinstance(answer.action, Look):
         answer = await parts.advance.look(answer.at, given, timer.id, budget)
     if answer.is_mine:
-        await parts.advance.push(answer.at, timer.id, budget, again=answer.was_there)
+        await parts.advance.push(answer.at, timer.id, budget, again=not answer.is_new)
     elif isinstance(answer.action, Rest) and answer.action.until_ms is not None:
         again = replace(timer, slot=timer_slot(answer.at.token, parts.ports.clock.now_ms()))
         await parts.alarms.look_again(Lane.RESUME, again, answer.action.until_ms, timer, answer.at.header.created_ms)
@@ -162,8 +163,27 @@ async def _send_later(parts: Assembly, lane: Lane, body: Mapping[str, Json], cou
 
 
 def _own(body: Mapping[str, Json]) -> dict[str, Json]:
-    """Returns a copy that does not yield: the worker of the message itself may have taken the run up."""
-    return {name: value for name, value in body.items() if name != "yields"}
+    """Returns a copy that counts as a redelivery and does not yield: the message's worker may have begun with it."""
+    return retries.again({name: value for name, value in body.items() if name != "yields"})
+
+
+@dataclass(frozen=True, slots=True)
+class _Again:
+    """The budget of a message that was sent again, so that its first delivery is none."""
+
+    budget: Budget
+
+    def left_ms(self) -> int | None:
+        return self.budget.left_ms()
+
+    def whole_ms(self) -> int | None:
+        return self.budget.whole_ms()
+
+    def holds(self) -> bool:
+        return self.budget.holds()
+
+    def is_first(self) -> bool:
+        return False
 
 
 def is_exhausted(deliveries: int) -> bool:

@@ -180,7 +180,7 @@ class Gatherer:
         at = await self._logbook.save_if_due(answer.at)
         slot = at.token.slot
         if is_open(at.run, at.token) and is_full(at.graph, at.token):
-            await self._advance.wake(at)
+            await self._advance.wake(at, yields=True)
         return Started(at.header, created=slot == 0, folded=slot > 0)
 
     async def _closed(self, at: Standing) -> None:
@@ -189,7 +189,7 @@ class Gatherer:
         The wake of a full run may have been lost when the caller that filled it crashed, so it is sent again.
         """
         if is_full(at.graph, at.token):
-            await self._advance.wake(at)
+            await self._advance.wake(at, yields=True)
         by = at.wake().id
         answer = await self._door.put(at, GatheringOver(at.token.slot), by)
         if answer.is_mine:

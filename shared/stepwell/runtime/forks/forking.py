@@ -184,7 +184,7 @@ class Forking:
         if parent is None:
             return []
         names = in_place_of(at.token, by)
-        await self.again(parent, names)
+        await self.again(parent, by, names)
         if self._is_open(parent.token, effect):
             return [FoundInput(parent, OperationEnded(effect.slot, arrival_of(fork.fork, at.token)))]
         return [FoundInput(parent, None)] if pushes(parent.token, *names) else []
@@ -193,14 +193,14 @@ class Forking:
         begun = parent.tasks.get(effect.slot)
         return begun is not None and effect.index in begun.open
 
-    async def again(self, at: Standing, by: Collection[str], sent_for: int = -1) -> None:
+    async def again(self, at: Standing, by: str, writers: Collection[str], sent_for: int = -1) -> None:
         """Performs the effects of what these actors wrote for a function's tasks if others have written since."""
-        for effect in overtaken(at.token, by, sent_for):
+        for effect in overtaken(at.token, writers, sent_for):
             match effect:
                 case Open():
                     await self.perform(at, effect, "")
                 case Close():
-                    await self.close(at, effect, next(iter(by)))
+                    await self.close(at, effect, by)
                 case ShowStatus():
                     await self.showing.show_root(at, effect)
                 case SetTimer(slot, at_ms):

@@ -89,7 +89,6 @@ class Answer:
     action: Action
     is_mine: bool = False  # the record is in the log, written now or by an earlier delivery
     is_new: bool = False  # it was written by this call
-    was_there: bool = False  # it was in the log when this call read that
     is_taken: bool = False  # another token consumed the event
 
 
@@ -118,7 +117,7 @@ class Door:
     async def put_once(self, at: Standing, given: Input, by: str, budget: Budget = UNLIMITED) -> Answer:
         """Puts an input, unless an earlier delivery of its message did."""
         if pushes(at.token, by):
-            return Answer(at, Drop(), is_mine=True, was_there=True)
+            return Answer(at, Drop(), is_mine=True)
         return await self.put(at, given, by, budget)
 
     async def put(

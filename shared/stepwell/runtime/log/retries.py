@@ -9,6 +9,8 @@ from stepwell.runtime.log.messages import Erase, Message, Update, Wake
 from stepwell.runtime.ports import Lane
 
 PUT_OFF, REPUBLISHED = "put_off", "republished"
+AGAIN = "again"  # among them: a worker may have begun with the message, whatever its queue counts
+_COUNTERS = (PUT_OFF, REPUBLISHED, AGAIN)
 
 
 def lane_of(message: Message) -> Lane:
@@ -18,7 +20,17 @@ def lane_of(message: Message) -> Lane:
 
 def fresh(body: Mapping[str, Json]) -> dict[str, Json]:
     """Returns the message's body without the counters, as it was first sent."""
-    return {name: value for name, value in body.items() if name not in (PUT_OFF, REPUBLISHED)}
+    return {name: value for name, value in body.items() if name not in _COUNTERS}
+
+
+def again(body: Mapping[str, Json]) -> dict[str, Json]:
+    """Returns the message as one with which a worker may have begun: its first delivery counts as another."""
+    return {**body, AGAIN: True}
+
+
+def may_have_begun(body: Mapping[str, Json]) -> bool:
+    """Tells whether a worker may have begun with the message before it was sent as it is."""
+    return any(name in body for name in _COUNTERS)
 
 
 def times(body: Mapping[str, Json], counter: str) -> int:

@@ -34,7 +34,7 @@ class Advance:
         """Puts an input, unless an earlier delivery did, and pushes on what moved."""
         answer = await self._door.put_once(at, given, by, budget)
         if answer.is_mine:
-            await self.push(answer.at, by, budget, again=answer.was_there)
+            await self.push(answer.at, by, budget, again=not answer.is_new)
         return answer
 
     async def look(self, at: Standing, given: TimerFired, by: str, budget: Budget) -> Answer:
@@ -45,7 +45,7 @@ class Advance:
         while True:
             moved = await self._put_found(at, await self._performer.mailbox.pending(at), by, budget)
             if moved is not None and can_move(moved.token):
-                return Answer(moved, Drop(), is_mine=True)
+                return Answer(moved, Drop(), is_mine=True, is_new=True)
             at = moved or at
             answer = await self._door.put(at, replace(given, looked=at.token.slot), by, budget)
             if not isinstance(answer.action, Look):
@@ -92,7 +92,7 @@ class Advance:
         moved: Standing | None = None
         for found in founds:
             here = at if _is_same(at, found.at) else found.at
-            answer = Answer(here, Drop(), is_mine=True)
+            answer = Answer(here, Drop(), is_mine=True, is_new=True)
             if found.given is not None:
                 answer = await self._whole(here, found.given, found.by or by, budget)
             if isinstance(answer.action, Drop) and answer.action.lets_go is not None:
@@ -102,7 +102,9 @@ class Advance:
             if _is_same(at, answer.at):
                 at = answer.at
             if answer.is_mine and answer.at.run_id != at.run_id:
-                await self.wake(answer.at)
+                await self.wake_once(answer.at, budget, again=not answer.is_new)
+            elif answer.is_mine and not answer.is_new and budget.is_first() and can_move(answer.at.token):
+                await self.wake_late(answer.at)  # another wrote that in the same name, and goes on, or has died
             elif answer.is_mine:
                 moved = answer.at
         return moved

@@ -32,6 +32,7 @@ from stepwell.runtime.log.messages import (
     Wake,
     to_json,
 )
+from stepwell.runtime.log.retries import again
 from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.loop.advance import Advance, can_move
 from stepwell.runtime.loop.perform import Performer
@@ -283,7 +284,7 @@ class Coordinator:
         bounded number of times.
         """
         if wake.count > 1:  # a message for each will tell which of them it was
-            await self._ports.queue.send_all(Lane.WORK, [to_json(one) for one in wake.each])
+            await self._ports.queue.send_all(Lane.WORK, [again(to_json(one)) for one in wake.each])
             return
         at = await self._logbook.load(wake.run_id, wake.token)
         if at is None:

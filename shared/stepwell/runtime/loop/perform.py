@@ -118,7 +118,7 @@ class Performer:
         if is_again:
             await self.mend_late(at, slot)
         if at.token.tasks:  # it may have died before it began what it had written; others have written since
-            await self.forking.again(at, (by,), slot)
+            await self.forking.again(at, by, (by,) if is_again else (), slot)
         if is_stale(at.token, slot, by, *also):
             await self.give_back(at)
 

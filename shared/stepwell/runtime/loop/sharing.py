@@ -11,6 +11,7 @@ from stepwell.errors import PortError
 from stepwell.limits import FORK_SHARED_MS
 from stepwell.runtime.log.lanes import Crew
 from stepwell.runtime.log.messages import Wake, to_json
+from stepwell.runtime.log.retries import again
 from stepwell.runtime.loop.beside import Beside
 from stepwell.runtime.ports import Lane, Ports
 from stepwell.values import dataclass
@@ -43,11 +44,21 @@ class Share:
     """
 
     def __init__(
-        self, ports: Ports, wake: Wake, sharing: Sharing, push: Callable[[Wake], Coroutine[Any, Any, None]], crew: Crew
+        self,
+        ports: Ports,
+        wake: Wake,
+        sharing: Sharing,
+        crew: Crew,
+        push: Callable[[Wake], Coroutine[Any, Any, None]],
+        *,
+        is_first: bool,
     ) -> None:
-        """`push` moves one of the wake's tokens in another thread. `crew`: the branches that run here."""
+        """`crew`: the branches that run here. `push` moves one of the wake's tokens in another thread.
+
+        `is_first`: whether the message is delivered for the first time; else an earlier worker may have begun the rest.
+        """
         self._ports, self._sharing, self._left, self._has_begun = ports, sharing, deque(wake.each), False
-        self._crew = crew
+        self._crew, self._is_first = crew, is_first
         self._push, self._beside = push, Beside(sharing.steps - 1)
         self._until_ms = ports.clock.now_ms() + sharing.message_ms
 
@@ -95,7 +106,7 @@ class Share:
         return [int(one.token.rpartition(".")[2]) for one in self._left]
 
     async def _send(self, wakes: Iterable[Wake]) -> None:
-        if bodies := [to_json(one) for one in wakes]:
+        if bodies := [to_json(one) if self._is_first else again(to_json(one)) for one in wakes]:
             await self._ports.queue.send_all(Lane.WORK, bodies)
 
     def join(self) -> None:

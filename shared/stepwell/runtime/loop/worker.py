@@ -22,7 +22,7 @@ from stepwell.engine.holding import is_held
 from stepwell.engine.inputs import OverLimit, StepBegins, StepEnded, Woken
 from stepwell.engine.names import Spent
 from stepwell.engine.pushing import is_stale
-from stepwell.engine.records import Status
+from stepwell.engine.records import Kind, Status
 from stepwell.engine.retry import Policy, resolve_policy
 from stepwell.engine.starts import has_begun
 from stepwell.engine.stored.token_batches import BATCH
@@ -84,8 +84,9 @@ class Worker:
         lanes = await self._logbook.share_lanes(wake.run_id, wake.tokens, known) if is_several else ()
         crew = Crew(lanes, budget.holds)
         share = Share(
-            self._ports, wake, self._sharing, lambda own: self._push(_Turn(own, own.id, budget, known.apart())), crew
-        )
+            self._ports, wake, self._sharing, crew, lambda own: self._push(_Turn(own, own.id, budget, known.apart())),
+            is_first=budget.is_first(),
+        )  # fmt: skip
         try:
             while (own := await share.next()) is not None:
                 # the later ones have less time than with a message of their own
@@ -99,6 +100,8 @@ class Worker:
         """Moves one of the wake's tokens as far as it goes."""
         own = turn.wake
         at = self._gathering(await self._load(turn, fresh=own.slot < 0), turn)
+        if at is not None and at.token.id == own.token and at.token.slot > own.slot and _is_of_a_copy(at, turn):
+            return
         at = await self._untaken(at) if at is not None and _yields(turn) else at
         while at is not None and (at.token.id != own.token or not is_stale(at.token, own.slot, turn.by)):
             # one record further; None: this wake has nothing left to do, or the run pauses
@@ -250,7 +253,7 @@ class Worker:
     async def _pick_up(self, at: Standing, turn: _Turn) -> Standing | Answer:
         """Shows the run as running, before its first record. Returns one that was paused meanwhile as paused.
 
-        A yielding message ends here if another worker has taken the run up.
+        A message ends here if another worker took the run up just now. Redelivered, that was perhaps its own.
         """
         now_ms = self._ports.clock.now_ms()
         if await self._performer.forking.showing.show_root(at, picked_up(at.token, now_ms)):
@@ -261,7 +264,7 @@ class Worker:
             raise NotFound(f"run {at.run_id} was deleted", code="unknown_run")
         if header.paused_ms and not header.started_ms:
             return changed(at, header=header, run=run_info(header, at.run))
-        if header.started_ms and _yields(turn):
+        if header.started_ms and turn.budget.is_first():
             return Answer(at, Rest())
         return changed(at, run=changed(at.run, started_ms=header.started_ms or now_ms))
 
@@ -327,6 +330,8 @@ class Worker:
         """
         if answer.is_new:
             return await self._logbook.save_if_due(answer.at)
+        if _is_of_a_copy(answer.at, turn):
+            return None
         at, is_ours = await self._load(turn), answer.at.run.started_ms > 0
         return at if at is None or is_ours or not _yields(turn) else await self._untaken(at)
 
@@ -366,6 +371,17 @@ class _Turn:
     known: Forks
     share: Share | None = None
     fresh: bool = False
+
+
+def _is_of_a_copy(at: Standing, turn: _Turn) -> bool:
+    """Tells whether the token's last record, in this message's name, is of a copy of it, which goes on.
+
+    If this message is redelivered, its own earlier worker may have written it. Who closes a gathering begins or ends
+    the run in the name of the message that is to come.
+    """
+    last = at.token.last
+    is_in_its_name = last is not None and last.by == turn.by and last.kind not in (Kind.STARTED, Kind.ENDED)
+    return is_in_its_name and turn.budget.is_first()
 
 
 def _yields(turn: _Turn) -> bool:

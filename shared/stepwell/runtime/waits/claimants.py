@@ -6,6 +6,8 @@ that a late worker leaves behind harms nobody: whoever finds it reads that log, 
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from stepwell.definition.graph import Graph
 from stepwell.engine.limits import permits, shares, throttles
 from stepwell.engine.limits.share_records import RELEASE
@@ -47,8 +49,9 @@ class Runs:
         granted = await self._logbook.load(who)
         if granted is None or not shares.holds_first(granted.token):  # it gave the permit back before it was granted
             return False
-        if permits.begins(granted.run, granted.token):  # else it found its permit by itself
-            await self._ports.queue.send(Lane.WORK, to_json(granted.wake()), at_ms)
+        if permits.begins(granted.run, granted.token):  # else it found its permit by itself, or is just about to
+            wake = replace(granted.wake(), yields=not granted.header.started_ms)
+            await self._ports.queue.send(Lane.WORK, to_json(wake), at_ms)
         return True
 
 
