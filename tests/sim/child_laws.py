@@ -37,6 +37,7 @@ from tests.sim.world import World
 
 _ENDS_OF_WAITS = frozenset({"children", "child_failed", "child_refused", "timeout"})
 _DETACHED = "workflow:"
+_CLOCKS_APART_MS = 4_000  # of two machines, one of which is ahead as far as the other is behind
 
 
 @dataclass(frozen=True, slots=True)
@@ -330,12 +331,19 @@ def _is_ended_by_parent(child: Child) -> bool:
     return bool(child.log) and is_cancel(child.log[-1]) and child.log[-1].by.startswith("parent:")
 
 
+def _is_of_an_earlier_run(families: Families, child: Child) -> bool:
+    """Whether a run that was deleted since started it, whose id another run has now."""
+    view = families.views.get(child.caller.run_id)
+    return view is not None and child.header.created_ms < view.born_ms - _CLOCKS_APART_MS
+
+
 def _detached(families: Families) -> Iterator[str]:
     """One run for each visit of a node that starts it and goes on; whatever becomes of who started it."""
     loose: dict[tuple[str, str], set[str]] = {}
     for child in families.children:
         if child.caller.index < 0:
-            loose.setdefault((child.caller.run_id, child.caller.token), set()).add(child.header.run_id)
+            if not _is_of_an_earlier_run(families, child):
+                loose.setdefault((child.caller.run_id, child.caller.token), set()).add(child.header.run_id)
             if _is_ended_by_parent(child):
                 yield f"children: {child.header.run_id} is nobody's, and was ended by its parent"
     for run_id, view in families.views.items():

@@ -104,6 +104,7 @@ OF_SNAGGED = (60, 20, 30, 30, 60, 20, 50, 25, 12, 15, 36, 12, 20)
 OF_ZOMBIES = 30  # schedules of workers that outlive their leases
 CLEANED_UP_LATE = OVERLAPS_FROM + 30_000_088  # whoever cancels a function dies, and its time to clean up passes
 DELETED_TWICE = 12_049_850_017  # the second deletion erases what a late branch wrote, and then the first one looks
+TWO_LIVES = 12_093_001_317  # a deleted run has started a run for good, and so has another run that has its id
 PEOPLE_FIRST = 11_049_800_705  # a function waits for an approval of 100 s beside a sleep of 11 s
 BRANCH_OF_CHILDREN = DURABLE_FROM + 22_001_244  # child runs with different time limits are a branch that wins
 FORETOLD = ASKED_FROM + 40_000_235  # a function's task waits for code before it waits for its event
@@ -263,7 +264,7 @@ def test_a_step_that_one_copy_of_a_message_ran_and_another_found_gone_runs_again
 
 def test_a_deletion_that_was_repeated_leaves_the_branches_to_the_one_that_knew_them() -> None:
     """It has read nothing of them: what they wait for would stay behind."""
-    assert lawful([DELETED_TWICE]) is None
+    assert lawful([DELETED_TWICE, TWO_LIVES]) is None
 
 
 def test_a_header_shows_an_approval_before_a_sleep_that_is_due_earlier() -> None:
