@@ -617,6 +617,7 @@ def test_branches_of_a_status_are_shown_of_the_last_fork(cli: Cli, api: FakeApi)
     api.on("GET", f"{path}/history", (200, {"items": [HISTORY[0], forked], "next_cursor": None}))
     api.on("GET", f"{path}/branches", (200, {"items": [], "next_cursor": "500"}),
            (200, {"items": [BRANCH], "next_cursor": None}))  # fmt: skip
+    api.on("GET", path, (200, FAILED))
     shown = cli("show", RUN["run_id"], "--branches", "failed")
     assert shown.exit_code == 0
     for text in ("0/3.7", "sku", "failed", "OutOfStock", "none left"):
@@ -624,6 +625,19 @@ def test_branches_of_a_status_are_shown_of_the_last_fork(cli: Cli, api: FakeApi)
     first, second = (call.query for call in api.calls if call.path.endswith("/branches"))
     assert first == {"limit": ["500"], "status": ["failed"], "fork": ["0/3"]}
     assert second == {**first, "cursor": ["500"]}
+
+
+@pytest.mark.parametrize(("run", "told"), [(COMPLETED, "! tolerated"), (FAILED, "✗ failed"), (RUN, "✗ failed")])
+def test_branches_whose_failures_a_completed_run_tolerated_are_marked_so(
+    cli: Cli, api: FakeApi, run: dict[str, Any], told: str
+) -> None:
+    """`show` and `history` mark them so too. Programs read the status that the API has."""
+    path = f"/runs/{RUN['run_id']}"
+    api.on("GET", f"{path}/branches", (200, {"items": [BRANCH], "next_cursor": None}))
+    api.on("GET", path, (200, run))
+    words = ("show", RUN["run_id"], "--branches", "failed", "--fork", "0/3")
+    assert told in " ".join(cli(*words).stdout.split())
+    assert json.loads(cli(*words, "--json").stdout)["items"] == [BRANCH]
 
 
 def test_a_branch_that_waits_shows_what_it_asks_for(cli: Cli, api: FakeApi) -> None:

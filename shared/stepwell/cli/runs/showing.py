@@ -204,13 +204,15 @@ def show(
             _show(run.view(), as_json)
             return
         found = [*run.branches(fork=fork or _last_fork(run), status="" if branches == "all" else branches)]
+        has_failed = not as_json and any(one.get("status") == "failed" for one in found)
+        run_status = run.status() if has_failed else ""  # which tells whether the failures were tolerated
     if as_json:
         print_json({"items": found, "next_cursor": None})
         return
     from stepwell.cli.views.render import branches_table  # noqa: PLC0415 - rich
 
     if found:
-        console().print(branches_table(found))
+        console().print(branches_table(found, run_status))
     else:
         typer.echo("no matching branches", err=True)
 

@@ -131,15 +131,18 @@ def _next_time(schedule: Mapping[str, Any], now: datetime) -> str:
     return f"starts nothing: {error}" if error else when_in(schedule.get("timezone"), following, now)
 
 
-def branches_table(items: Iterable[Mapping[str, Any]]) -> Table:
-    """A table of a fork's branches by index: item, status, node, and error or wait."""
+def branches_table(items: Iterable[Mapping[str, Any]], run_status: str = "") -> Table:
+    """A table of a fork's branches by index: item, status, node, and error or wait.
+
+    A branch that failed in a run that completed is `tolerated`.
+    """
     table = table_of("branch", "item", "status", "at", "")
     for one in items:
-        error, waits = one.get("error"), one.get("waiting_for")
+        error, waits, status = one.get("error"), one.get("waiting_for"), one.get("status")
         table.add_row(
             plain(one.get("id")),
             plain(brief(one.get("item"))),
-            status_text(one.get("status")),
+            status_text("tolerated" if status == "failed" and run_status == "completed" else status),
             plain(one.get("current_step")),
             plain(error_words(error) if error else _branch_wait(waits, one.get("waiting_data")) if waits else ""),
         )
