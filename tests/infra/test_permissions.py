@@ -358,7 +358,7 @@ def test_the_workers_alone_are_told_the_hosts(calling: Mapping[str, object]) -> 
 
 
 def test_a_workflow_that_calls_a_host_that_is_not_listed_is_not_deployed(calling: Mapping[str, object]) -> None:
-    with pytest.raises(BundlingError, match=r"add api\.example\.com to http_hosts"):
+    with pytest.raises(BundlingError, match=r"add api\.example\.com to http_hosts, in \[tool\.stepwell\] of"):
         made({**calling, "http_hosts": ["api.example.org"]})
     with pytest.raises(BundlingError, match=r"'\*.com' is not a valid entry"):
         made({**calling, "http_hosts": ["*.com"]})

@@ -12,7 +12,7 @@ import re
 import shutil
 import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.metadata import distributions, version
 from pathlib import Path
@@ -27,7 +27,7 @@ from stepwell.cdk.packaging.locking import ASL, engine_requirements, lock
 from stepwell.cdk.packaging.tools import Target, run
 from stepwell.cdk.packaging.trimming import UNREAD, UNREAD_BY_OURS, open_to_all, remove, remove_stubs, trim_compiled
 from stepwell.definition.targets import parse_hosts
-from stepwell.errors import DefinitionError, StepwellError
+from stepwell.errors import DefinitionError, Problem, StepwellError
 from stepwell.project import Project, name_of
 from stepwell.runtime.folder.facts import function_facts
 from stepwell.runtime.folder.pack import pack_folder
@@ -41,6 +41,7 @@ PROJECT = "project"  # the folder of the user's code in the workers' package
 MOST_BYTES = 262_144_000  # Lambda's limit, unpacked
 LARGEST = 3  # how many names a report has
 CONSOLE = "console"  # the files of the web console, which only a stack that serves it needs
+_HOSTS = "http_hosts"  # the property of which a hint speaks
 # Parts of stepwell for local use only.
 NOT_DEPLOYED = (
     "__main__.py",
@@ -166,7 +167,7 @@ def pack(project: Project, pools: Collection[str], http_hosts: Collection[str] =
     try:
         packed = pack_folder(project.folder, parse_hosts(tuple(http_hosts)))
     except DefinitionError as error:
-        message = "\n".join((error.message, *map(str, error.problems)))
+        message = "\n".join((error.message, *map(str, map(_with_place, error.problems))))
         raise BundlingError(message, code=error.code, hint=error.hint) from error
     except StepwellError as error:
         raise BundlingError(error.message, code=error.code, hint=error.hint) from error
@@ -181,6 +182,13 @@ def pack(project: Project, pools: Collection[str], http_hosts: Collection[str] =
         "functions": function_facts(project.folder, project.sources[1:]),
         "paths": [f"{PROJECT}/{_inside(project, path)}" for path in project.paths],
     }
+
+
+def _with_place(problem: Problem) -> Problem:
+    """Returns a problem whose hint says where the property is that it names."""
+    if not problem.hint.endswith(_HOSTS):
+        return problem
+    return replace(problem, hint=f"{problem.hint}, in [tool.stepwell] of pyproject.toml or in `context` of cdk.json")
 
 
 def has_jsonata(definitions: Any) -> bool:
