@@ -75,6 +75,16 @@ def test_a_limit_that_counts_by_key_asks_for_the_key() -> None:
         assert "{{ input.who }}" in reply.json["detail"]
 
 
+def test_a_limit_without_a_key_has_no_line_of_one() -> None:
+    """It answered with the line of all runs as that of the key. A step may name a key for any limit of steps."""
+    world = World(HELD, PAID)
+    world.parts.catalog.limits = {"stripe": Limit(5)}
+    world.start("held")
+    reply = world.get("/limits/held", key="ana")
+    assert (reply.status, reply.json["code"], reply.json["hint"]) == (422, "no_key", "leave the key out")
+    assert world.get("/limits/stripe", key="ana").json["key"] == "ana"
+
+
 def test_a_start_and_a_schedule_whose_input_lacks_the_key_are_refused() -> None:
     world = World(KEYED, RATED)
     for name, limit in (("keyed", "concurrency"), ("rated", "rate_limit")):

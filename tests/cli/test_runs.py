@@ -585,6 +585,14 @@ def test_of_a_long_line_a_page_is_shown_and_where_the_next_one_begins(api: FakeA
     assert api.calls[1].query == {"cursor": ["50"]}
 
 
+@pytest.mark.parametrize("option", ["--key", "--cursor"])
+def test_the_line_of_a_limit_that_is_not_named_is_refused(api: FakeApi, cli: Cli, option: str) -> None:
+    """The list has neither lines nor pages, so it would ignore the option."""
+    result = cli("limits", option, "50")
+    assert (result.exit_code, api.calls) == (2, [])
+    assert "name the limit whose line you mean" in result.stderr
+
+
 def test_a_limit_of_a_rate_alone_does_not_say_that_nobody_waits(api: FakeApi, cli: Cli) -> None:
     """Each that waits has the time of its turn, and stands in no line."""
     per_second = {"limit": 20, "per": 1.0, "burst": 1}

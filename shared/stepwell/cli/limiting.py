@@ -22,6 +22,8 @@ def limits(
     url: Url = "",
 ) -> None:
     """List the limits of steps and runs. With a name: who holds its permits, and who waits."""
+    if (key or cursor) and not name:
+        raise typer.BadParameter("name the limit whose line you mean", param_hint="LIMIT")
     with connect(url) as client:
         one = client.limit(name, key=key, cursor=cursor) if name else None
         found = [] if one is not None else client.limits()

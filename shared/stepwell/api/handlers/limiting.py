@@ -6,7 +6,8 @@ from stepwell.api.exchange import Answer, Call, Route
 from stepwell.api.handlers.asking import page_of_all
 from stepwell.api.limits import limit_view, line_view
 from stepwell.api.requests import LimitQueryString, WholeListQueryString
-from stepwell.runtime.calls.limiting import Limiting
+from stepwell.errors import InvalidInput
+from stepwell.runtime.calls.limiting import RUNS, Limiting
 
 
 async def list_limits(call: Call) -> Answer:
@@ -19,7 +20,11 @@ async def list_limits(call: Call) -> Answer:
 async def show_limit(call: Call) -> Answer:
     asked = call.asked(LimitQueryString)
     limiting = _limiting(call)
-    line = await limiting.line(limiting.named(call.path["name"], asked.of), asked.key)
+    known = limiting.named(call.path["name"], asked.of)
+    if asked.key and known.of == RUNS and not known.has_key:
+        raise InvalidInput(f"the limit of {known.name} has no key: it is one line for all runs", code="no_key",
+                           hint="leave the key out")  # fmt: skip
+    line = await limiting.line(known, asked.key)
     return Answer(200, line_view(line, asked.cursor, asked.limit))
 
 
@@ -33,5 +38,5 @@ LIMITING_ROUTES = (
           "LimitPage", query=WholeListQueryString),
     Route("GET", "/limits/{name}", show_limit, "Show who holds the permits of a limit, and who waits for one",
           {200: "the limit; a page of those who wait", 404: "no such limit",
-           422: "it counts by key, and none is named"}, "LineView", query=LimitQueryString),
+           422: "it counts by key, and none is named; or it has none"}, "LineView", query=LimitQueryString),
 )  # fmt: skip
