@@ -9,6 +9,7 @@ import typer
 
 from stepwell.cli import exits
 from stepwell.cli.arguments import AsJson, Cursor, Limit, Url, argument, option, read_since
+from stepwell.cli.completing import complete_kept_source
 from stepwell.cli.connect import connect
 from stepwell.cli.screen import console, print_json
 from stepwell.cli.views.words import printable
@@ -23,7 +24,7 @@ PASSED_OVER = frozenset({"already_taken", "already_replayed"})
 
 
 def deliveries(
-    source: Annotated[str, argument("SOURCE", "Default: all sources with `keep`.")] = "",
+    source: Annotated[str, argument("SOURCE", "Default: all sources with `keep`.", complete_kept_source)] = "",
     since: Annotated[str, option("--since", "TIME", "Received since 2h, 7d, or a time.")] = "",
     limit: Limit = PAGE_ITEMS,
     cursor: Cursor = "",
@@ -48,7 +49,7 @@ def deliveries(
 
 
 def replay(
-    source: Annotated[str, argument("SOURCE", "Its name in webhooks.yaml.")],
+    source: Annotated[str, argument("SOURCE", "Its name in webhooks.yaml.", complete_kept_source)],
     delivery: Annotated[str, argument("DELIVERY", "Its id, as `deliveries` lists it, or a beginning.")] = "",
     since: Annotated[str, option("--since", "TIME", "All received since 2h, or a time.")] = "",
     again: Annotated[

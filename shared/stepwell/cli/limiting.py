@@ -9,13 +9,14 @@ from typing import Annotated, Any
 import typer
 
 from stepwell.cli.arguments import AsJson, Cursor, Url, argument, option
+from stepwell.cli.completing import complete_limit
 from stepwell.cli.connect import connect
 from stepwell.cli.screen import console, print_json
 from stepwell.cli.views.words import when
 
 
 def limits(
-    name: Annotated[str, argument("LIMIT", "One, with who holds it.")] = "",
+    name: Annotated[str, argument("LIMIT", "One, with who holds it.", complete_limit)] = "",
     key: Annotated[str, option("--key", "KEY", "Of a limit with a key: whose line.")] = "",
     cursor: Cursor = "",
     as_json: AsJson = False,

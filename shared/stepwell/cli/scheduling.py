@@ -8,12 +8,13 @@ from typing import Annotated
 import typer
 
 from stepwell.cli.arguments import AsJson, By, Reason, Url, argument, read_time
+from stepwell.cli.completing import complete_schedule
 from stepwell.cli.connect import connect, person
 from stepwell.cli.runs.acts import id_of
 from stepwell.cli.screen import console, print_json, report
 from stepwell.cli.views.words import held_text, when_in
 
-Name = Annotated[str, argument("SCHEDULE", "Its name, as `stepwell schedules` has it.")]
+Name = Annotated[str, argument("SCHEDULE", "Its name, as `stepwell schedules` has it.", complete_schedule)]
 
 
 def schedules(as_json: AsJson = False, url: Url = "") -> None:

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 from uuid import uuid4
 
 from stepwell.cli.arguments import ResultAsJson, argument, option, read_pairs, unread
+from stepwell.cli.completing import complete_source
 from stepwell.cli.folder.checking import print_problems
 from stepwell.cli.folders import chosen_folder
 from stepwell.cli.screen import report
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def send_signed(
-    source: Annotated[str, argument("SOURCE", "Its name in webhooks.yaml.")],
+    source: Annotated[str, argument("SOURCE", "Its name in webhooks.yaml.", complete_source)],
     file: Annotated[str, option("--file -f", "FILE", "The body; - for stdin.")],
     header: Annotated[list[str] | None, option("--header -H", "NAME=VALUE", "Like x-github-event=push.")] = None,
     delivery_id: Annotated[str, option("--id", "ID", "The delivery's id; default a new one.")] = "",

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from stepwell.cli.arguments import AsJson, Since, Url, option, read_since
+from stepwell.cli.completing import complete_workflow
 from stepwell.cli.connect import connect, there
 from stepwell.cli.screen import console, print_json
 from stepwell.client.errors import JsonObject
@@ -18,7 +19,7 @@ GROUPS = 10_000  # that are read at most, over all pages
 
 
 def failures(
-    workflow: Annotated[str, option("--workflow -w", "NAME", "Only runs of this workflow.")] = "",
+    workflow: Annotated[str, option("--workflow -w", "NAME", "Only runs of this workflow.", complete_workflow)] = "",
     since: Since = "",
     as_json: AsJson = False,
     url: Url = "",

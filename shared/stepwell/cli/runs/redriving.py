@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stepwell.cli.arguments import AsJson, By, OfVersion, RunId, Url, option, read_json
+from stepwell.cli.completing import complete_workflow
 from stepwell.cli.connect import connect, person
 from stepwell.cli.runs.acts import id_of
 from stepwell.cli.screen import report
@@ -117,7 +118,7 @@ def fork(
     given: Annotated[str, option("--input -i", "FILE|JSON", "Another input; - for stdin.")] = "",
     state: Annotated[str, option("--state", "FILE|JSON", "Names to set in the state.")] = "",
     result: Annotated[str, option("--result", "FILE|JSON", "Of the step there, not run.")] = "",
-    workflow: Annotated[str, option("--workflow", "NAME", "Another deployed workflow.")] = "",
+    workflow: Annotated[str, option("--workflow", "NAME", "Another deployed workflow.", complete_workflow)] = "",
     version: OfVersion = "",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the way that the run would take.")] = False,
     key: Annotated[str | None, option("--key", "KEY", "Calls with other keys make other runs.")] = None,
