@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -53,6 +54,21 @@ def test_run_starts_later_by_a_time_or_a_delay(api: FakeApi, cli: Cli) -> None:
     first, second = (call.body["start_at"] for call in api.calls)
     assert first == "2027-01-01T09:00:00+01:00"
     assert timedelta(hours=2) <= datetime.fromisoformat(second) - before < timedelta(hours=2, minutes=5)
+
+
+def test_a_time_that_the_change_to_summer_time_leaves_out_is_refused(
+    api: FakeApi, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An hour earlier was taken without a word. The hour that comes twice in autumn is there."""
+    api.on("POST", START, (201, RUN))
+    monkeypatch.setenv("TZ", "Europe/Berlin")
+    time.tzset()
+    result = cli("run", "order-review", "--start-at", "2027-03-28T02:30")
+    assert (result.exit_code, api.calls) == (2, [])
+    assert "2027-03-28T02:30:00 is no time here: the clocks are put forward over it [bad_time]" in result.stderr
+    assert "hint: write 2027-03-28T03:30:00, or a time with its zone" in result.stderr
+    for there in ("2027-03-28T01:59", "2027-03-28T03:00", "2027-03-28T02:30Z", "2027-10-31T02:30"):
+        assert cli("run", "order-review", "--start-at", there).exit_code == 0, there
 
 
 @pytest.mark.parametrize("wrong", ["--start-at soon", "--delay soon", "--delay 2h --start-at 2027-01-01"])
@@ -545,8 +561,8 @@ def test_a_schedule_is_paused_unpaused_and_fired(api: FakeApi, cli: Cli) -> None
     told = cli("schedule", "unpause", "nightly:1", "--by", "ana").stdout
     assert told.startswith("nightly:1 fires again, next at 2126-03-31 02:30 JST, 2126-03-30 17:30 here (in ")
     assert cli("schedule", "fire", "nightly:1").stdout == "run_1 is running\n"
-    for time in ("2026-03-31T01:30:00Z", "2026-03-31T01:30"):
-        assert cli("schedule", "fire", "nightly:1", "--at", time).exit_code == 0
+    for at in ("2026-03-31T01:30:00Z", "2026-03-31T01:30"):
+        assert cli("schedule", "fire", "nightly:1", "--at", at).exit_code == 0
     assert [call.body for call in api.calls] == [
         {"reason": "the move", "by": "ana"}, {"by": "ana"}, {}, *[{"at": "2026-03-31T01:30:00+00:00"}] * 2,
     ]  # fmt: skip

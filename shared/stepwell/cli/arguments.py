@@ -162,12 +162,20 @@ def read_time(option: str, given: str, more: str = "") -> str:
 
 
 def _with_zone(moment: datetime) -> str:
-    """Formats a time, which is this machine's if it names no zone. Raises UserError for one at the ends of time."""
+    """Formats a time, which is this machine's if it names no zone.
+
+    Raises UserError for one at the ends of time, and for one that the clocks leave out, as when summer time begins.
+    """
     try:
-        return (moment if moment.tzinfo else moment.astimezone()).isoformat()
+        zoned = moment if moment.tzinfo else moment.astimezone()
     except (ValueError, OverflowError) as error:
         hint = "write a time such as 2027-01-01T09:00, with a year that is not the first or the last one"
         raise UserError(f"{moment.isoformat()} is no time here: {error}", code="bad_time", hint=hint) from error
+    if not moment.tzinfo and zoned.replace(tzinfo=None) != moment:
+        message = f"{moment.isoformat()} is no time here: the clocks are put forward over it"
+        hint = f"write {(moment + timedelta(hours=1)).isoformat()}, or a time with its zone"
+        raise UserError(message, code="bad_time", hint=hint)
+    return zoned.isoformat()
 
 
 def _is_file(name: str) -> bool:
