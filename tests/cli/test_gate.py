@@ -214,6 +214,25 @@ def test_against_takes_several_places(cli: Cli, runs: list[Run], folder: Path, t
     assert "requires an argument" in cli("gate", str(folder), "--against").stderr
 
 
+def test_exports_of_runs_that_have_ended_are_no_open_runs(
+    cli: Cli, runs: list[Run], folder: Path, tmp_path: Path
+) -> None:
+    """They were counted as open ones, and those that are open as failed ones."""
+    kept = tmp_path / "kept"
+    kept.mkdir()
+    for run in runs:
+        (kept / f"{run.id}.jsonl").write_text("\n".join(json.dumps(line) for line in run._kit.export(run.id)))
+    runs[1].reject()
+    assert runs[1].status == "failed"
+    (kept / "r2.jsonl").write_text("\n".join(json.dumps(line) for line in runs[1]._kit.export("r2")))
+    result = cli("gate", str(folder), "--against", str(kept))
+    assert (result.exit_code, result.stdout) == (0, "1 open run: 1 compatible\n")
+    assert result.stderr == "left out 1 export of runs that had ended; --redrives checks those that failed\n"
+    result = cli("gate", str(folder), "--against", str(kept), "--redrives")
+    assert (result.exit_code, result.stdout) == (0, "1 failed run: 1 can be redriven\n")
+    assert result.stderr == "left out 1 export of runs that did not fail\n"
+
+
 def test_no_more_runs_are_read_than_asked_for(cli: Cli, api: FakeApi, runs: list[Run], folder: Path) -> None:
     result = cli("gate", str(folder), "--most", "1")
     assert result.stdout == "1 open run: 1 compatible\n"

@@ -92,16 +92,26 @@ def gate(
 
 
 def asked_of(places: Iterable[str], most: int, statuses: Sequence[str] = OPEN) -> list[Reported | Export]:
-    """Returns the runs with these statuses of these APIs, and the exports of these files. Raises StepwellError."""
-    from stepwell.local.replaying import read_exports  # noqa: PLC0415 - with the compiler
-
+    """Returns the runs with these statuses, of these APIs and of the exports in these files. Raises StepwellError."""
     asked: list[Reported | Export] = []
     for place in places:
         if place and not place.startswith(("http://", "https://")):
-            asked += read_exports(Path(place))
+            asked += _exported(Path(place), statuses)
         else:
             asked += _reported(place, most, statuses)
     return asked
+
+
+def _exported(place: Path, statuses: Sequence[str]) -> list[Export]:
+    """Returns the exports of runs with these statuses, and says on stderr how many others there are."""
+    from stepwell.local.replaying import read_exports  # noqa: PLC0415 - with the compiler
+
+    exports = read_exports(place)
+    found = [one for one in exports if one.run["status"] in statuses]
+    if left := len(exports) - len(found):
+        why = "did not fail" if statuses == FAILED else "had ended; --redrives checks those that failed"
+        typer.echo(f"left out {counted(left, 'exports')} of runs that {why}", err=True)
+    return found
 
 
 def _reported(url: str, most: int, statuses: Sequence[str]) -> list[Reported]:
