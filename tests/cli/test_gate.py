@@ -10,6 +10,7 @@ import pytest
 
 from stepwell.cli.deploying.gate import _FEW, asked_of, gate_runs, print_gated
 from stepwell.definition.checks import taken
+from stepwell.engine.records import Status
 from stepwell.local import gating
 from stepwell.local.gating import Gated, Verdict
 from stepwell.local.gating import gated as verdict_of
@@ -95,7 +96,7 @@ def test_the_count_of_several_runs_is_followed_by_a_plural(capsys: pytest.Captur
 def test_the_code_that_runs_began_with_is_compatible(cli: Cli, api: FakeApi, runs: list[Run], folder: Path) -> None:
     result = cli("gate", str(folder))
     assert (result.exit_code, result.stdout) == (0, "2 open runs: 1 compatible, 1 keeps its definition\n")
-    assert api.calls[0].query["status"] == ["running", "waiting", "paused", "compensating"]
+    assert api.calls[0].query["status"] == [one.value for one in Status if not one.terminal]
 
 
 @pytest.mark.parametrize("command", [["gate", "no"], ["replay", "run_1", "-f", "no"]])
@@ -175,6 +176,22 @@ def test_a_run_lacks_code_that_it_may_still_come_to(cli: Cli, runs: list[Run], t
     result = cli("gate", str(written(tmp_path / "newer", gone)))
     assert result.exit_code == 1
     assert result.stdout.startswith("r1 (order) lacks code: ")
+
+
+def test_a_run_that_has_not_begun_lacks_the_code_that_it_will_begin_with(
+    cli: Cli, api: FakeApi, folder: Path, tmp_path: Path
+) -> None:
+    """It was not looked at, and stood still when its time came."""
+    kit = Stepwell(folder)
+    runs = [kit.start(name, {"n": 1}, start_at_ms=4_000_000_000_000) for name in ("order", "refunds")]
+    assert [run.status for run in runs] == ["pending", "pending"]
+    files = [tmp_path / f"{run.id}.jsonl" for run in runs]
+    for file, run in zip(files, runs, strict=True):
+        file.write_text("\n".join(json.dumps(line) for line in kit.export(run.id)))
+    given = ("--against", *map(str, files))
+    assert cli("gate", str(folder), *given).stdout == "2 open runs: 1 compatible, 1 keeps its definition\n"
+    status, found = gated(cli, written(tmp_path / "new", "def other(): ..."), *given)
+    assert (status, {one["verdict"] for one in found.values()}) == (1, {"lacks code"})
 
 
 def test_code_that_a_run_has_passed_may_go(cli: Cli, runs: list[Run], tmp_path: Path) -> None:

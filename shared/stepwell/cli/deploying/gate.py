@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from stepwell.local.replaying import Export
 
 AGAINST = "--against"
-OPEN = ("running", "waiting", "paused", "compensating")
+OPEN = ("idle", "pending", "running", "waiting", "paused", "compensating")
 FAILED = ("failed", "timed_out")
 MOST_RUNS = 1_000
 MOST_JOBS = 4
