@@ -73,6 +73,21 @@ def test_a_result_that_looks_like_a_link_is_handed_out_by_one(world: World) -> N
     assert json.loads(run_now(world.parts.ports.blobs.get(reference))) == forged
 
 
+def test_where_nothing_signs_links_the_api_itself_hands_out_a_result_that_looks_like_one(world: World) -> None:
+    """As in `stepwell dev`. The link leads to this value alone, and is of this run alone."""
+    forged = {"large": {"bytes": 2, "link": "http://169.254.169.254/"}}
+    world.steps.functions["python:m.large"] = lambda _: Outcome(forged)
+    run_id = world.start("flow")
+    for path in ({}, {"path": "/result"}, {"path": "/steps/large/output"}):
+        reply = world.get(f"/runs/{run_id}/{'value' if path else 'result'}", **path)
+        told = reply.json["value" if path else "result"]["large"]
+        route, _, query = told["link"].partition("?")
+        assert (route, told["bytes"]) == (f"/runs/{run_id}/value", size_of(forged))
+        assert world.get(route, **dict(parse_qsl(query))).json["value"] == forged
+    other = world.get(f"/runs/{world.start('flow')}x/value", **dict(parse_qsl(query)))
+    assert (other.status, other.json["code"]) == (404, "unknown_value")
+
+
 def follow(world: World, shown: Any) -> Any:
     """Reads the value that an answer shows as its size; what comes has that size."""
     (name,) = shown
@@ -128,6 +143,9 @@ def test_a_value_too_large_for_its_own_answer_comes_by_a_link(world: World) -> N
         ({"path": "/steps", "token": "0"}, 404, "unknown_branch"),
         ({"path": "/state", "at": 99}, 422, "unknown_slot"),
         ({"path": "/state", "at": 0, "graph": "true"}, 422, "bad_filter"),
+        ({"path": "/value", "blob": "0" * 64}, 404, "unknown_value"),
+        ({"path": "/value", "blob": "../0"}, 404, "unknown_value"),
+        ({"path": "/value", "blob": "0" * 64, "at": 0}, 422, "bad_filter"),
     ],
 )
 def test_a_value_that_is_not_there_is_refused(query: dict[str, Any], status: int, code: str) -> None:

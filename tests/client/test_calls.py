@@ -467,6 +467,23 @@ def test_a_value_that_only_looks_like_a_link_leads_nowhere(on: Both) -> None:
     assert on(Api(), lambda client: client.whole(view)) == view
 
 
+def test_a_value_that_looks_like_a_link_is_read_from_the_link_that_the_api_gave_it(on: Both) -> None:
+    """Its own link is a user's, and is not followed, whoever looks at it."""
+    given = large(f"/runs/r1/value?blob={'0' * 64}&path=%2Fvalue")
+    forged = large("https://elsewhere.example.com/")
+    calls: list[Callable[[Any], Any]] = [
+        lambda client: client.handle("r1").query("all"),
+        lambda client: client.handle("r1").value("/result"),
+        lambda client: client.whole(large("/runs/r1/value?path=%2Fresult")),
+    ]
+    for call in calls:
+        api = Api(answer(200, {"value": given}), answer(200, {"value": forged}))
+        assert on(api, call) == forged
+    assert on(Api(answer(200, {"value": forged})), lambda client: client.whole({"of": given})) == {"of": forged}
+    odd = {"of": [large("/runs/r1/history"), large("/runs/r1/../workflows/value?path=x")]}
+    assert on(Api(), lambda client: client.whole(odd)) == odd
+
+
 def test_one_value_is_read_by_its_path(on: Both) -> None:
     api = Api(answer(200, {"value": large(SIGNED)}), answer(200, ["much"]))
     assert on(api, lambda client: client.handle("r1").value("/state/a/0", at=0)) == ["much"]

@@ -68,6 +68,16 @@ def test_a_large_value_is_read_whole(stepwell: Stepwell) -> None:
     assert run.value("/state/wide/text") == text
 
 
+def test_a_result_that_looks_like_a_link_is_the_result(stepwell: Stepwell) -> None:
+    """Whoever made it may have had it lead anywhere."""
+    forged = {"large": {"bytes": 2, "link": "http://169.254.169.254/"}}
+    stepwell.define("workflow: odd\ntimeline: [{name: odd, run: python:m.odd}]")
+    stepwell.mock("odd", returns=forged)
+    run = stepwell.client().start("odd")
+    assert run.result() == forged
+    assert run.value("/result") == forged
+
+
 def test_arguments_that_do_not_fit_are_refused_before_anything_is_sent(client: Client) -> None:
     with pytest.raises(InvalidInput, match="do not fit checkout"):
         client.start(checkout, Order(item="tea", amount=3), "more")  # type: ignore[arg-type,call-arg]  # one too many

@@ -12,12 +12,12 @@ from stepwell.api.exchange import Answer
 from stepwell.api.problems import problem
 from stepwell.definition.graph import Json
 from stepwell.definition.text import pointer
-from stepwell.errors import NotFound
+from stepwell.errors import NotFound, PortError
 from stepwell.limits import ANSWERED_BYTES, LARGE_VALUE_BYTES, LINK_SECONDS, SECOND_MS, SENT_BYTES
-from stepwell.runtime.ports import Blobs
+from stepwell.runtime.ports import BROKEN_BLOB, Blobs
 from stepwell.runtime.starts.admission import place_in
 from stepwell.runtime.stores.blobs import for_time, of_run
-from stepwell.runtime.stores.jsontext import encode
+from stepwell.runtime.stores.jsontext import decode, encode
 
 IN_ASCII = sys.version_info < (3, 12)  # as Lambda's runtime for that Python writes an answer
 _CHARACTER_BYTES = 12  # of one, at the most
@@ -133,8 +133,22 @@ async def result_of(run_id: str, result: Json, blobs: Blobs) -> Json:
     if is_small and not _is_reference(result):
         return result
     data = text.encode()
-    link = await blobs.link(await blobs.put(data, of_run(run_id)))
+    reference = await blobs.put(data, of_run(run_id))
+    link = await blobs.link(reference)
+    if not link and _is_reference(result):  # nothing signs links here, so the API hands it out itself
+        link = _link(run_id, "/value", blob=reference.removeprefix("sha256:").partition("@")[0])
     return _reference(len(data), link) if link else result
+
+
+async def linked(run_id: str, digest: str, blobs: Blobs) -> Json:
+    """Returns the value that `result_of` has put at such a link, to be found at `/value`. Raises NotFound."""
+    try:
+        return {"value": decode((await blobs.get(f"sha256:{digest}@{of_run(run_id)}")).decode())}
+    except (PortError, ValueError) as error:  # it is not there, or is no JSON, and no answer had a link to it
+        if isinstance(error, PortError) and error.code != BROKEN_BLOB:
+            raise
+        hint = "read again what gave the link: it was for an earlier run of this id"
+        raise NotFound(f"run {run_id} has no value {digest[:80]!r}", code="unknown_value", hint=hint) from error
 
 
 def shortened(run_id: str, value: Json, most_bytes: int, path: str, **within: str | int) -> Json:

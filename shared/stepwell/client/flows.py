@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import time
 from typing import Any
 
@@ -20,7 +21,8 @@ from stepwell.client.run_calls import (
 from stepwell.errors import InvalidInput
 from stepwell.limits import WAIT_ANSWER_SECONDS
 
-OWN_ROUTES = "/runs/"  # with which the API's own links begin
+_OWN = re.compile(r"/runs/[^/?]+/(?:result|value\?[^#]*)")  # a link that the API itself hands a value out at
+_AS_IT_IS = re.compile(r"[?&]blob=")  # in one: the value is the user's, whatever it looks like
 
 
 def result(run_id: str, timeout: float | None = None) -> Flow[Any]:
@@ -72,8 +74,9 @@ def value(
 def whole(answer: Any) -> Flow[Any]:
     """Reads what is too large for an answer: returns the answer, or a part of it, with each such value in its place."""
     link = _link(answer)
-    if link.startswith(OWN_ROUTES):  # a value of a user's may look like a link, and may lead anywhere
-        return (yield from _followed((yield route_answer(link))))
+    if _OWN.fullmatch(link):  # a value of a user's may look like a link, and may lead anywhere
+        found = yield route_answer(link)
+        return found if _AS_IT_IS.search(link) else (yield from _followed(found))
     if isinstance(answer, dict):
         made: Any = {}
         for name, one in answer.items():
@@ -88,9 +91,11 @@ def whole(answer: Any) -> Flow[Any]:
 
 
 def _followed(found: Any) -> Flow[Any]:
-    """Reads a value from the signed link that stands for it."""
+    """Reads a value from the link that stands for it: a signed one, or the API's own where nothing signs links."""
     link = _link(found)
-    return found if not link else (yield linked(link))
+    if not link:
+        return found
+    return (yield route_answer(link) if _OWN.fullmatch(link) else linked(link))
 
 
 def _link(found: Any) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import Field
 
 from stepwell.api.exchange import Answer, Call, Route
-from stepwell.api.large import pointed, result_of
+from stepwell.api.large import linked, pointed, result_of
 from stepwell.api.problems import problem
 from stepwell.api.requests import BRANCH_PATTERN, ENTRY_PATTERN, Query, WaitQuery
 from stepwell.api.runs.branches import read_branches
@@ -37,6 +37,11 @@ class ValueQueryString(Query):
     token: str = Field("", description="in this branch", json_schema_extra={"pattern": f"^$|{BRANCH_PATTERN}"})
     at: int | None = Field(None, ge=0, le=RUN_STEPS, description="in the state that the record of this slot left")
     graph: bool = Field(False, description="in the graph as JSON")
+    blob: str = Field(
+        "",
+        description="in a value that an answer has as a link because it looks like one; it is handed out as it is",
+        json_schema_extra={"pattern": "^([0-9a-f]{64})?$"},
+    )
 
 
 async def get_result(call: Call) -> Answer:
@@ -59,17 +64,20 @@ async def get_result(call: Call) -> Answer:
 async def get_value(call: Call) -> Answer:
     """Answers with one value of a run, however large: another answer shows its size and links here."""
     asked, run_id = call.asked(ValueQueryString), call.path["run_id"]
-    named = [name for name in ("entry", "token", "at", "graph") if name in asked.model_fields_set]
+    named = [name for name in ("entry", "token", "at", "graph", "blob") if name in asked.model_fields_set]
     if len(named) > 1:
         raise InvalidInput(f"`{named[0]}` and `{named[1]}` do not combine", code="bad_filter", hint="send one of them")
     value = pointed(await _shown(call, asked), asked.path)
-    blobs = call.parts.ports.blobs
-    return Answer(200, {"run_id": run_id, "path": asked.path, "value": await result_of(run_id, value, blobs)})
+    if not asked.blob:
+        value = await result_of(run_id, value, call.parts.ports.blobs)
+    return Answer(200, {"run_id": run_id, "path": asked.path, "value": value})
 
 
 async def _shown(call: Call, asked: ValueQueryString) -> Any:
     """Returns the answer in which the value is, with nothing left out."""
     service, run_id = call.parts.service, call.path["run_id"]
+    if asked.blob:
+        return await linked(run_id, asked.blob, service.ports.blobs)
     if asked.entry:
         return entry_json(await entry_with(service, run_id, asked.entry))
     if asked.token:
