@@ -92,6 +92,10 @@ def test_a_single_mistake_is_told_once(api: FakeApi, cli: Cli) -> None:
     api.on("POST", "/runs/r1/approve", (422, problem))
     hint = "correct the input as the message says"
     assert cli("approve", "r1").stderr == f"error: the input lacks `order_id` [invalid_input]\n  hint: {hint}\n"
+    message = "`before` and `key` do not combine"
+    api.on("POST", "/runs/r1/approve",
+           (422, {"code": "bad_filter", "detail": message, "errors": [{"path": "", "message": message}]}))  # fmt: skip
+    assert cli("approve", "r1").stderr.count(message) == 1
 
 
 def test_a_part_of_an_id_is_answered_with_the_whole(api: FakeApi, cli: Cli) -> None:

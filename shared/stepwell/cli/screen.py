@@ -66,7 +66,7 @@ def print_error(error: StepwellError, *, as_json: bool = False, commands: Iterab
     headline = _headline(error)
     typer.echo(f"error: {printable(headline)} [{printable(error.code)}]", err=True)
     for path, message in _details(error):
-        if message not in headline.replace("`", ""):  # a single mistake is in both
+        if message.replace("`", "") not in headline.replace("`", ""):  # a single mistake is in both
             typer.echo(f"  {printable(path)}{': ' if path else ''}{printable(message)}", err=True)
     typer.echo(f"  hint: {printable(hint)}", err=True)
 
