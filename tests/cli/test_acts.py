@@ -386,3 +386,23 @@ def test_the_command_prints_the_groups(api: FakeApi, cli: Cli) -> None:
     assert "41" in told
     api.on("GET", "/failures", (200, {"items": [], "next_cursor": None}))
     assert "no run failed" in cli("failures").stderr
+    assert json.loads(cli("failures", "--json").stdout) == {"items": [], "next_cursor": None}
+
+
+def test_failures_of_a_workflow_that_there_is_not_are_refused(api: FakeApi, cli: Cli) -> None:
+    """A name that is misspelt looked like a workflow without failures."""
+    empty: tuple[int, dict[str, Any]] = (200, {"items": [], "next_cursor": None})
+    api.on("GET", "/failures", empty)
+    api.on("GET", "/runs", empty)
+    api.on("GET", "/workflows/ordr", problem(404, "unknown_workflow", "there is no workflow 'ordr'"))
+    api.on("GET", "/workflows/order", (200, {"name": "order"}))
+    told = cli("failures", "--workflow", "ordr")
+    assert (told.exit_code, "there is no workflow 'ordr'" in told.stderr) == (3, True)
+    assert cli("failures", "--workflow", "order").exit_code == 0
+
+
+def test_an_update_is_not_sent_with_a_wait_that_the_api_would_refuse(api: FakeApi, cli: Cli) -> None:
+    for wait in ("60", "-1"):
+        told = cli("update", "r1", "add", "--wait", wait)
+        assert (told.exit_code, "--wait" in told.stderr) == (2, True)
+    assert api.calls == []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from .conftest import Cli, FakeApi
 
 LETTER = {"id": "m1", "queue": "Resume", "type": "publish", "run_id": None, "token": None, "why": "its handler failed",
@@ -15,6 +17,13 @@ def test_letters_are_listed_with_what_they_are_of_and_why(api: FakeApi, cli: Cli
     assert "m1  publish  event paid e1  from Resume" in told
     assert "its handler failed" in told
     assert cli("dlq", "list").stdout == "no dead letters\n"
+    assert json.loads(cli("dlq", "list", "--json").stdout) == {"items": [], "next_cursor": None}
+
+
+def test_a_list_of_as_many_letters_as_the_api_gives_says_that_there_may_be_more(api: FakeApi, cli: Cli) -> None:
+    api.on("GET", "/dlq", page(*map(str, range(500))))
+    told = cli("dlq", "list")
+    assert told.stderr == "these are 500; there may be more, which are listed once these are gone\n"
 
 
 def page(*ids: str) -> tuple[int, dict[str, object]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any, cast
 
@@ -59,6 +60,14 @@ def test_following_ends_when_the_server_stays_away(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(logs, "LOST_SECONDS", 0.0)
     with pytest.raises(Unreachable):
         told(Restarting(*range(3, 1_000)))
+
+
+def test_lines_are_json_that_every_terminal_can_print(capsys: pytest.CaptureFixture[str]) -> None:
+    """One that cannot print ä got a question mark in its place."""
+    line = {"at": "2026-03-01T13:00:00.000Z", "level": "info", "step": "a", "attempt": 1, "message": "ä"}
+    logs._print(line, True)
+    told = capsys.readouterr().out
+    assert (told.isascii(), json.loads(told)) == (True, line)
 
 
 def test_a_look_at_the_lines_does_not_wait_for_the_server() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from stepwell.cli.runs import purging
 
-from .conftest import COMPLETED, Cli, FakeApi
+from .conftest import COMPLETED, Cli, FakeApi, problem
 
 REPORT = {"action": "purge", "dry_run": False, "matched": 3, "done": 3, "unchanged": 0, "refused": {}, "first": []}
 
@@ -73,6 +73,15 @@ def test_purge_does_nothing_unless_it_is_told_to(api: FakeApi, cli: Cli) -> None
 def test_purge_without_a_filter_is_refused_before_anything_is_sent(cli: Cli) -> None:
     result = cli("purge", "--yes")
     assert (result.exit_code, "[no_filter]" in result.stderr) == (2, True)
+
+
+def test_a_purge_of_a_workflow_that_there_is_not_is_refused(api: FakeApi, cli: Cli) -> None:
+    """A name that is misspelt looked like a workflow without runs."""
+    purge_of(api, matched=0, done=0)
+    api.on("GET", "/runs", (200, {"items": [], "next_cursor": None}))
+    api.on("GET", "/workflows/ordr", problem(404, "unknown_workflow", "there is no workflow 'ordr'"))
+    told = cli("purge", "--workflow", "ordr", "--dry-run")
+    assert (told.exit_code, "there is no workflow 'ordr'" in told.stderr) == (3, True)
 
 
 def test_purge_fails_where_runs_were_refused(api: FakeApi, cli: Cli) -> None:

@@ -676,6 +676,8 @@ def test_all_branches_of_a_fork_are_json(cli: Cli, api: FakeApi) -> None:
     shown = cli("show", RUN["run_id"], "--branches", "all", "--fork", "0/1", "--json")
     assert json.loads(shown.stdout)["items"] == [BRANCH]
     assert api.calls[0].query == {"limit": ["500"], "fork": ["0/1"]}
+    assert cli("show", RUN["run_id"], "--branches", "all,failed", "--fork", "0/1", "--json").exit_code == 0
+    assert api.calls[1].query == {"limit": ["500"], "fork": ["0/1"]}
 
 
 def test_query_prints_what_the_function_answers(api: FakeApi, cli: Cli) -> None:

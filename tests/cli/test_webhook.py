@@ -67,6 +67,8 @@ def test_a_body_is_signed_as_each_sender_would_and_taken(
     for scheme in ("shopify", "twilio"):  # the one answers JSON, the other the words of its sender
         told = [cli("webhook", "test", scheme, "-f", "body.json", "--id", "d-1").stdout for _ in range(2)]
         assert told == [f"sent as event {scheme}:d-1\n", f"duplicate of event {scheme}:d-1\n"]
+    ignored = cli("webhook", "test", "stripe", "-f", "body.json", "--id", "d-1")
+    assert (ignored.exit_code, "sends no id, so --id would change nothing" in ignored.stderr) == (2, True)
     other = cli("webhook", "test", "hmac", "-f", "-", stdin='{"type": "other"}')
     assert other.stdout == "ignored: the source's `match` is false\n"
 

@@ -14,6 +14,7 @@ from stepwell.cli.screen import console, print_json, report
 from stepwell.cli.views.words import counted, printable
 from stepwell.client.errors import JsonObject
 from stepwell.errors import UserError
+from stepwell.limits import PAGE_ITEMS_MAX
 
 if TYPE_CHECKING:
     from stepwell.client import Client
@@ -27,13 +28,15 @@ def list_letters(as_json: AsJson = False, url: Url = "") -> None:
     with connect(url) as client:
         found = client.dead_letters()
     if as_json:
-        print_json({"items": found})
+        print_json({"items": found, "next_cursor": None})
         return
     for one in found:
         console().print(printable(_line(one)))
         console().print(printable(f"  {one['why']}"), style="dim")
     if not found:
         console().print("no dead letters")
+    if len(found) >= PAGE_ITEMS_MAX:
+        typer.echo(f"these are {len(found)}; there may be more, which are listed once these are gone", err=True)
 
 
 def show_letter(letter_id: LetterId, as_json: ErrorsAsJson = False, url: Url = "") -> None:

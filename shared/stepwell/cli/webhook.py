@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 from urllib.parse import urlsplit
 from uuid import uuid4
 
-from stepwell.cli.arguments import ResultAsJson, argument, option, read_pairs, unread
+from stepwell.cli.arguments import ResultAsJson, Url, argument, option, read_pairs, unread
 from stepwell.cli.completing import complete_source
 from stepwell.cli.folder.checking import print_problems
 from stepwell.cli.folders import chosen_folder
@@ -27,9 +27,9 @@ def send_signed(
     source: Annotated[str, argument("SOURCE", "Its name in webhooks.yaml.", complete_source)],
     file: Annotated[str, option("--file -f", "FILE", "The body; - for stdin.")],
     header: Annotated[list[str] | None, option("--header -H", "NAME=VALUE", "Like x-github-event=push.")] = None,
-    delivery_id: Annotated[str, option("--id", "ID", "The delivery's id; default a new one.")] = "",
+    delivery_id: Annotated[str, option("--id", "ID", "The id, if the scheme sends one; default a new one.")] = "",
     folder: Annotated[Path | None, option("--folder", "DIR", "The folder of webhooks.yaml.")] = None,
-    url: Annotated[str, option("--url", "URL", "The server; default this machine.")] = "",
+    url: Url = "",
     as_json: ResultAsJson = False,
 ) -> None:
     """Send a signed test delivery to a source, and print the result."""
@@ -37,11 +37,14 @@ def send_signed(
     from stepwell.client import Client  # noqa: PLC0415 - httpx: 100 ms
 
     given = {name.lower(): value for name, value in read_pairs(header or [], "--header", "x-id=7").items()}
-    content = _read(file)
+    content, known = _read(file), _source(chosen_folder(folder), source)
+    if delivery_id and not known.signings[0].id_header:
+        raise UserError(f"the scheme of {source} sends no id, so --id would change nothing", code="bad_option",
+                        hint="leave --id out: a source of such a scheme knows a delivery by its body")  # fmt: skip
     headers = {"content-type": _content_type(content), **given}
     with Client(url) as client:
         signed = sign(
-            _source(chosen_folder(folder), source),
+            known,
             content,
             headers["content-type"],
             host=urlsplit(client.url).netloc,

@@ -18,6 +18,7 @@ from stepwell.cli.views.words import counted, printable, when
 from stepwell.client.errors import JsonObject
 from stepwell.definition.text import closest
 from stepwell.errors import StepwellError, UserError
+from stepwell.limits import WAIT_ANSWER_SECONDS
 
 if TYPE_CHECKING:
     from stepwell.client import Client
@@ -100,7 +101,12 @@ def update(
     name: Annotated[str, argument("NAME", "The name in `@ctx.update`.")],
     given: Annotated[str, option("--input -i", "FILE|JSON", "The input; - for stdin.")] = "",
     update_id: Annotated[str | None, option("--id", "ID", "The update's id; a duplicate has no effect.")] = None,
-    wait: Annotated[float, typer.Option("--wait", metavar="SECONDS", help="How long to wait for the answer.")] = 20,
+    wait: Annotated[
+        float,
+        typer.Option(
+            "--wait", metavar="SECONDS", min=0, max=WAIT_ANSWER_SECONDS, help="How long to wait for the answer."
+        ),
+    ] = 20,
     as_json: AsJson = False,
     url: Url = "",
 ) -> None:

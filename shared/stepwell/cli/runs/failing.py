@@ -25,10 +25,14 @@ def failures(
     url: Url = "",
 ) -> None:
     """Group failed runs by their error and step, with counts."""
+    from stepwell.cli.finding import check_workflow  # noqa: PLC0415 - httpx
+
     with connect(url) as client:
         groups = merged(islice(client.failures(workflow=workflow, since=read_since(since)), GROUPS))
+        if workflow and not groups:
+            check_workflow(client, workflow)
     if as_json:
-        print_json({"items": groups})
+        print_json({"items": groups, "next_cursor": None})
     elif groups:
         from stepwell.cli.views.render import failures_table  # noqa: PLC0415 - rich
 

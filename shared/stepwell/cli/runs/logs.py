@@ -77,7 +77,7 @@ def _late(at: str) -> str:
 def _print(line: JsonObject, as_json: bool) -> None:
     if as_json:
         told = {name: line[name] for name in ("at", "level", "step", "attempt", "message")}
-        typer.echo(json.dumps(told, ensure_ascii=False))
+        typer.echo(json.dumps(told))  # in ASCII, as all JSON here
         return
     moment, step = parse_time(line["at"]), str(line["step"] or "")
     attempt = f" try {line['attempt']}" if line["attempt"] > 1 else ""

@@ -47,6 +47,8 @@ def purge(
     url: Url = "",
 ) -> None:
     """Delete all runs of a tag, their child runs and all their data. Waits for the end."""
+    from stepwell.cli.finding import check_workflow  # noqa: PLC0415 - httpx
+
     if not (tag or workflow or since or before):
         raise UserError("purge deletes runs for good, so it needs to know which", code="no_filter",
                         hint="stepwell purge --tag customer=c7 --dry-run; or --workflow, --since")  # fmt: skip
@@ -59,6 +61,8 @@ def purge(
                            dry_run=dry_run, by=person(by))  # fmt: skip
         job = wait_for_end(client, str(job["run_id"]), is_told=not dry_run)
         client.handle(str(job["run_id"])).delete()  # its filter names the person
+        if workflow and not report_of(job).get("matched"):
+            check_workflow(client, workflow)
     if as_json:
         print_json(job)
     for line in () if as_json else lines_of(job):

@@ -197,13 +197,13 @@ def show(
     url: Url = "",
 ) -> None:
     """Show a run: its status, steps and result. With --branches: the branches of its fork."""
-    read_statuses([branches], ["all"])
+    statuses = read_statuses([branches], ["all"])
     with connect(url) as client:
         run = client.handle(run_id)
         if not branches and not fork:
             _show(run.view(), as_json)
             return
-        found = [*run.branches(fork=fork or _last_fork(run), status="" if branches == "all" else branches)]
+        found = [*run.branches(fork=fork or _last_fork(run), status="" if "all" in statuses else ",".join(statuses))]
         has_failed = not as_json and any(one.get("status") == "failed" for one in found)
         run_status = run.status() if has_failed else ""  # which tells whether the failures were tolerated
     if as_json:
