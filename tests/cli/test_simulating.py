@@ -272,6 +272,13 @@ def test_a_function_whose_step_always_fails_is_simulated(tmp_path: Path) -> None
     assert (told.exit_code, "100.0%  failed: Transient in look-2" in told.stdout) == (0, True), told.output
 
 
+def test_an_api_that_nothing_would_be_asked_of_is_refused(tmp_path: Path) -> None:
+    """It was ignored, so that the figures looked like those of its runs."""
+    (tmp_path / "w.yaml").write_text("workflow: w\ntimeline: [{name: nap, sleep: 1m}]\n")
+    told = simulate("w", str(tmp_path), "--url", "http://127.0.0.1:9")
+    assert (told.exit_code, "--from-history alone, which is not given" in told.stderr) == (2, True)
+
+
 def test_times_failures_and_answers_come_from_runs_that_ended(tmp_path: Path, cli: Cli, api: FakeApi) -> None:
     (tmp_path / "w.yaml").write_text("""
 workflow: w

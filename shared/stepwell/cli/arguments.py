@@ -35,29 +35,35 @@ ResultAsJson = Annotated[bool, typer.Option("--json", help="Print the result as 
 Url = Annotated[str, option("--url", "URL", "The API; default STEPWELL_URL or this machine.")]
 RunId = Annotated[str, argument("RUN", "The run's id, its beginning or end, or last.", complete_run)]
 WorkflowName = Annotated[str, argument("WORKFLOW", "The workflow's name.", complete_workflow)]
-By = Annotated[str, option("--by", "NAME", "Who acts, for the history; default the caller whom the API knows.")]
+By = Annotated[str, option("--by", "NAME", "Who acts, for the history; default your user name.")]
 OfVersion = Annotated[
     str,
     option(
         "--version",
         "pin|latest|HASH|ALIAS",
-        "The run's own (pin, default of a pinned run), the deployed one (latest, else the default), or another.",
+        "latest: the deployed one (default). pin: the run's own (default of a pinned run). Or another.",
     ),
 ]
 Reason = Annotated[str, option("--reason", "TEXT", "The reason, for the history.")]
 OfWorkflow = Annotated[str, option("--workflow", "NAME", "Only runs of this workflow.", complete_workflow)]
 OfTag = Annotated[str, option("--tag", "NAME=VALUE", "Only runs with this tag.")]
-Cursor = Annotated[str, option("--cursor", "CURSOR", "Continue after the last page.")]
+Cursor = Annotated[str, option("--cursor", "CURSOR", "Where the page begins, as the page before it says.")]
 Since = Annotated[str, option("--since", "TIME", "Created since 2h, 7d, or a time.")]
 Before = Annotated[str, option("--before", "TIME", "Created before 30d ago, or a time.")]
-OfFolder = Annotated[Path | None, argument("FOLDER", "Workflow folder; default `workflows/`, else `.`.")]
+OfFolder = Annotated[
+    Path | None, argument("FOLDER", "Workflow folder; default the project's, else `workflows/`, else `.`.")
+]
 OfProfile = Annotated[str, option("--profile", "NAME", "AWS profile; default AWS_PROFILE.")]
 OfRegion = Annotated[str, option("--region", "NAME", "Default: AWS_REGION, or the profile's.")]
 Limit = Annotated[int, typer.Option("--limit", min=1, max=500, help="How many at most.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Count the runs, and do nothing.")]
-Rate = Annotated[float, typer.Option("--rate", min=0, show_default=False, help="At most so many runs a second.")]
+Rate = Annotated[
+    float, typer.Option("--rate", min=0, show_default=False, help="At most so many runs a second; default: no limit.")
+]
 Memory = Annotated[int, typer.Option("--memory", min=128, help="The Lambda function's memory, in MB.")]
-OfFailure = Annotated[str, option("--failure", "FINGERPRINT", "One that `failures` lists.")]
+OfFailure = Annotated[
+    str, option("--failure", "FINGERPRINT", "Only runs that failed so; `stepwell failures` lists them.")
+]
 
 
 def read_json(given: str, option: str) -> Any:

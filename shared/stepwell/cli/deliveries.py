@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stepwell.cli import exits
-from stepwell.cli.arguments import AsJson, Cursor, Limit, Url, argument, option, read_since
+from stepwell.cli.arguments import AsJson, Cursor, Limit, ResultAsJson, Url, argument, option, read_since
 from stepwell.cli.completing import complete_kept_source
 from stepwell.cli.connect import connect
 from stepwell.cli.screen import console, print_json
@@ -55,7 +55,7 @@ def replay(
     again: Annotated[
         bool, typer.Option("--again", help="Also replay deliveries that already became an event or a run.")
     ] = False,
-    as_json: AsJson = False,
+    as_json: ResultAsJson = False,
     url: Url = "",
 ) -> None:
     """Replay stored deliveries with today's webhooks.yaml. They get new ids.

@@ -11,7 +11,7 @@ DONE, FAILED, WRONG_USAGE, REFUSED, NOT_REACHED, UNPROVEN, INTERRUPTED = 0, 1, 2
 
 MEANINGS: Mapping[int, str] = {
     DONE: "done",
-    FAILED: "the run failed; a definition has errors; a replay differs; a deployment failed",
+    FAILED: "the run failed; what was checked has faults, such as a definition or a replay; a deployment failed",
     WRONG_USAGE: "wrong usage: an argument, a file, a setting, or something that is not installed",
     REFUSED: "the API refused the call; `code` says why",
     NOT_REACHED: "no Stepwell API answered",

@@ -16,8 +16,8 @@ from stepwell.cli.views.words import when
 
 
 def limits(
-    name: Annotated[str, argument("LIMIT", "One, with who holds it.", complete_limit)] = "",
-    key: Annotated[str, option("--key", "KEY", "Of a limit with a key: whose line.")] = "",
+    name: Annotated[str, argument("LIMIT", "A limit's name: shows who holds it, and who waits.", complete_limit)] = "",
+    key: Annotated[str, option("--key", "KEY", "Of a limit with a key: the value whose line is shown.")] = "",
     cursor: Cursor = "",
     as_json: AsJson = False,
     url: Url = "",

@@ -20,7 +20,7 @@ _SHOWN = 12  # characters of a version
 def versions(
     workflow: WorkflowName,
     most: Annotated[
-        int, typer.Option("--most", min=1, max=OPEN_RUNS_MAX, help="How many open runs, the newest first.")
+        int, typer.Option("--most", min=1, max=OPEN_RUNS_MAX, help="How many open runs are read, the newest first.")
     ] = OPEN_RUNS,
     as_json: AsJson = False,
     url: Url = "",
@@ -36,8 +36,10 @@ def versions(
 
 def alias(
     workflow: WorkflowName,
-    name: Annotated[str, argument("ALIAS", "Such as stable.")],
-    version: Annotated[str, option("--version", "HASH|ALIAS", "Else the deployed one.")] = "",
+    name: Annotated[str, argument("ALIAS", "Its name, such as stable.")],
+    version: Annotated[
+        str, option("--version", "HASH|ALIAS", "The version that it names; default the deployed one.")
+    ] = "",
     drop: Annotated[bool, typer.Option("--drop", help="Delete the alias.")] = False,
     as_json: AsJson = False,
     url: Url = "",

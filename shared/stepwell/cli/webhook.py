@@ -26,9 +26,13 @@ if TYPE_CHECKING:
 def send_signed(
     source: Annotated[str, argument("SOURCE", "Its name in webhooks.yaml.", complete_source)],
     file: Annotated[str, option("--file -f", "FILE", "The body; - for stdin.")],
-    header: Annotated[list[str] | None, option("--header -H", "NAME=VALUE", "Like x-github-event=push.")] = None,
+    header: Annotated[
+        list[str] | None, option("--header -H", "NAME=VALUE", "Another header: x-github-event=push.")
+    ] = None,
     delivery_id: Annotated[str, option("--id", "ID", "The id, if the scheme sends one; default a new one.")] = "",
-    folder: Annotated[Path | None, option("--folder", "DIR", "The folder of webhooks.yaml.")] = None,
+    folder: Annotated[
+        Path | None, option("--folder", "DIR", "That of webhooks.yaml; default the workflow folder.")
+    ] = None,
     url: Url = "",
     as_json: ResultAsJson = False,
 ) -> None:

@@ -56,12 +56,12 @@ def _property(address: str) -> dict[str, str]:
 
 
 def alarms(
-    stack: Annotated[str, typer.Option("--stack", metavar="NAME", help="The stack.")] = DEFAULT_STACK,
+    stack: Annotated[str, typer.Option("--stack", metavar="NAME", help="The stack's name.")] = DEFAULT_STACK,
     profile: OfProfile = "",
-    region: Annotated[str, option("--region", "NAME", "Default: of STEPWELL_URL, or AWS_REGION.")] = "",
+    region: Annotated[str, option("--region", "NAME", "Default: that of STEPWELL_URL, else AWS_REGION.")] = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
 ) -> None:
-    """List a deployed stack's alarms, their states, and who is told."""
+    """List a deployed stack's alarms, their states, and who is told. Exit status 1: one rings."""
     from stepwell.aws.alarm_states import alarm_states  # noqa: PLC0415 - boto3
     from stepwell.client.access import region_of  # noqa: PLC0415 - httpx
 

@@ -62,10 +62,14 @@ def deploy(
     stack: Annotated[str, option("--stack", "NAME", "The stack's name; default Stepwell.")] = "",
     profile: OfProfile = "",
     region: OfRegion = "",
-    context: Annotated[list[str] | None, option("--context -c", "KEY=VALUE", "A property of the stack.")] = None,
-    alarms_to: Annotated[str, option("--alarms-to", "ADDRESS", "Who gets alarms by mail, or none.")] = "",
+    context: Annotated[
+        list[str] | None, option("--context -c", "KEY=VALUE", "A property of the stack; repeatable.")
+    ] = None,
+    alarms_to: Annotated[str, option("--alarms-to", "ADDRESS", "Who gets alarms by mail; none: nobody.")] = "",
     bootstrap: Annotated[bool, typer.Option("--bootstrap", help="Bootstrap the CDK first, if needed.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before adding permissions.")] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", "-y", help="Ask nothing: add permissions, but stop if an open run could not go on.")
+    ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Write the template without calling AWS.")] = False,
     gate: Annotated[
         bool, typer.Option("--gate/--no-gate", help="Check the open runs first, and ask if one could not go on.")

@@ -72,11 +72,13 @@ def spread(args: Sequence[str]) -> list[str]:
 def gate(
     folder: OfFolder = None,
     against: Annotated[
-        list[str] | None, option(AGAINST, "URL|FILE…", "APIs, exports, or folders of them. Default STEPWELL_URL.")
+        list[str] | None, option(AGAINST, "URL|FILE…", "APIs, exports, or folders of exports; default STEPWELL_URL.")
     ] = None,
     most: Annotated[int, typer.Option("--most", min=1, help="How many runs of an API, the newest first.")] = MOST_RUNS,
-    jobs: Annotated[int, typer.Option("--jobs", min=1, max=64, help="How many at once.")] = MOST_JOBS,
-    redrives: Annotated[bool, typer.Option("--redrives", help="Failed runs instead: which could be redriven.")] = False,
+    jobs: Annotated[int, typer.Option("--jobs", min=1, max=64, help="How many runs are checked at once.")] = MOST_JOBS,
+    redrives: Annotated[
+        bool, typer.Option("--redrives", help="Check failed runs instead: which could be redriven.")
+    ] = False,
     as_json: ResultAsJson = False,
 ) -> None:
     """Tell which open runs could not go on with this folder's code. Exit status 1: some. Runs no step."""

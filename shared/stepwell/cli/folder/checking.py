@@ -26,7 +26,9 @@ EXCERPT_CHARACTERS = 160  # of a longer line
 
 
 def check(
-    paths: Annotated[list[Path] | None, argument("FILE|FOLDER", "Default `workflows/`, else `.`.")] = None,
+    paths: Annotated[
+        list[Path] | None, argument("FILE|FOLDER", "Default the project's folder, else `workflows/`, else `.`.")
+    ] = None,
     strict: Annotated[bool, typer.Option("--strict", help="Warnings count as errors.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the problems as JSON and nothing else.")] = False,
 ) -> None:

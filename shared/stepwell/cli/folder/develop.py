@@ -144,9 +144,10 @@ def schema(as_json: ErrorsAsJson = False) -> None:
 
 def graph(
     target: Annotated[
-        str, argument("FILE|WORKFLOW|RUN", "A definition file, a name, or a run's id.", complete_run_or_workflow)
+        str,
+        argument("FILE|WORKFLOW|RUN", "A definition file, a workflow's name, or a run's id.", complete_run_or_workflow),
     ] = "",
-    run_id: Annotated[str, option("--run", "RUN", "A run, coloured by its history.", complete_run)] = "",
+    run_id: Annotated[str, option("--run", "RUN", "A run, even if a workflow has its name.", complete_run)] = "",
     form: Annotated[Form, typer.Option("--format", help="The output format.")] = Form.MERMAID,
     output: Annotated[Path | None, option("--output -o", "FILE", "Default: the screen.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print nodes and edges as JSON.")] = False,

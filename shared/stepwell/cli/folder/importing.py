@@ -24,8 +24,17 @@ _VALUES = {"resources": "python:module.function", "substitutions": "VALUE"}
 
 def asl(
     file: Annotated[Path, argument("FILE", "The machine, or what `aws stepfunctions describe-state-machine` prints.")],
-    folder: Annotated[Path | None, option("--folder -f", "FOLDER", "The workflow folder.")] = None,
-    name: Annotated[str, typer.Option(metavar="NAME", show_default=False, help="The workflow's name.")] = "",
+    folder: Annotated[
+        Path | None, option("--folder -f", "FOLDER", "Default the project's, else `workflows/`, else `.`.")
+    ] = None,
+    name: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            show_default=False,
+            help="The workflow's name; default that of the machine, else of the file.",
+        ),
+    ] = "",
     as_json: ResultAsJson = False,
 ) -> None:
     """Take a state machine of Step Functions into the workflow folder. What its tasks need is listed."""

@@ -39,11 +39,17 @@ RUNS = 1_000
 def simulate(
     workflow: WorkflowName,
     folder: OfFolder = None,
-    runs: Annotated[int, typer.Option("--runs", min=1, max=100_000, help="How many.")] = RUNS,
+    runs: Annotated[int, typer.Option("--runs", min=1, max=100_000, help="How many runs.")] = RUNS,
     seed: Annotated[int, typer.Option("--seed", help="The same seed gives the same runs.")] = 0,
     assume: Annotated[Path | None, option("--assume", "FILE", "Durations, failures and answers, as YAML.")] = None,
-    step: Annotated[list[str] | None, option("--step", "NAME=TIME[,FAILS]", "As in charge=800ms,5%.")] = None,
-    wait: Annotated[list[str] | None, option("--wait", "NAME=TIME[,NEVER]", "As in approve=2h,10%.")] = None,
+    step: Annotated[
+        list[str] | None,
+        option("--step", "NAME=TIME[,FAILS]", "How long a step takes, and how often it fails: charge=800ms,5%."),
+    ] = None,
+    wait: Annotated[
+        list[str] | None,
+        option("--wait", "NAME=TIME[,NEVER]", "How long a wait takes, and how often nothing ends it: approve=2h,10%."),
+    ] = None,
     given: Annotated[str, option("--input -i", "FILE|JSON", "The input of all runs.")] = "",
     from_history: Annotated[
         int,
@@ -68,6 +74,8 @@ def simulate(
     from stepwell.runtime.folder.pricing import prices_for  # noqa: PLC0415 - with the compiler
     from stepwell.simulation import simulate as simulated  # noqa: PLC0415
 
+    if url and not from_history:
+        raise typer.BadParameter("an API is asked for --from-history alone, which is not given", param_hint="--url")
     own = assumptions = _assumptions(assume, step or [], wait or [], read_json(given, "-i") if given else None)
     place, met = chosen_folder(folder), set[str]()
     graph, others, limits = load_workflow(place, workflow)

@@ -35,20 +35,26 @@ def verify(
     ] = None,
     approve: Annotated[bool, typer.Option("--approve", help="Approve whatever waits for an approval.")] = False,
     mock: Annotated[list[str] | None, option("--mock", "STEP=JSON", "What a step returns, without its code.")] = None,
-    fail: Annotated[list[str] | None, option("--fail", "STEP", "A step that fails, for compensations.")] = None,
+    fail: Annotated[
+        list[str] | None, option("--fail", "STEP", "Have this step fail, to see what is compensated.")
+    ] = None,
     world: Annotated[
         Path | None,
         option("--world", "FILE", "A Python file with `reset()`, `snapshot()`, and `steps`: replacements by name."),
     ] = None,
-    ignore: Annotated[list[str] | None, option("--ignore", "PLACE", "Of the outside, as in files.*.tries.")] = None,
+    ignore: Annotated[
+        list[str] | None, option("--ignore", "PLACE", "A place outside that may differ, such as files.*.tries.")
+    ] = None,
     allow_outside: Annotated[
         bool, typer.Option("--allow-outside", help="Let steps reach the network, start processes and write files.")
     ] = False,
     may_fail: Annotated[
         bool, typer.Option("--may-fail", help="The undisturbed run may fail; with --fail it may anyway.")
     ] = False,
-    shuffles: Annotated[int, typer.Option("--shuffles", min=0, help="Schedules of doubled messages.")] = _SHUFFLES,
-    seconds: Annotated[float, typer.Option("--seconds", min=1, help="For all of it; the rest is left out.")] = _SECONDS,
+    shuffles: Annotated[int, typer.Option("--shuffles", min=0, help="How many schedules double messages.")] = _SHUFFLES,
+    seconds: Annotated[
+        float, typer.Option("--seconds", min=1, help="How long it may take; what is left then is not tried.")
+    ] = _SECONDS,
     as_json: ResultAsJson = False,
 ) -> None:
     """Crash a workflow at each write, double its messages. Exit status 1: it does not hold; 5: it fails undisturbed.

@@ -30,7 +30,7 @@ Step = Annotated[
     option(
         "--step",
         "NAME",
-        "The step or branch, if the run waits for several approvals; in one wait, such as hold/approval_2.",
+        "Which, if the run waits for several approvals: the step or branch; of one wait, such as hold/approval_2.",
     ),
 ]
 

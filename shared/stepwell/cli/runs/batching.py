@@ -50,7 +50,10 @@ def batch(
     action: Annotated[Action, typer.Argument(metavar="ACTION", help="cancel, terminate, pause, unpause or redrive.")],
     workflow: OfWorkflow = "",
     status: Annotated[
-        list[str] | None, option("--status", "STATUS", "Default: those that the action is for.", complete_status)
+        list[str] | None,
+        option(
+            "--status", "STATUS", "Only runs with this status; default: those that the action is for.", complete_status
+        ),
     ] = None,
     tag: OfTag = "",
     since: Since = "",

@@ -23,7 +23,7 @@ _SAMPLE = 10
 
 def estimate(
     workflow: WorkflowName,
-    runs: Annotated[int, typer.Option("--runs", min=1, max=100, help="Of how many of its last runs.")] = _SAMPLE,
+    runs: Annotated[int, typer.Option("--runs", min=1, max=100, help="How many of its last runs are read.")] = _SAMPLE,
     memory: Memory = 512,
     seconds: Annotated[
         float | None,

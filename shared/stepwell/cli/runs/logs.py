@@ -33,7 +33,7 @@ def logs(
     as_json: Annotated[bool, typer.Option("--json", help="Print each line as JSON.")] = False,
     url: Url = "",
 ) -> None:
-    """Show what a run's steps logged and printed."""
+    """Show what a run's steps logged. With `stepwell dev`, also what they printed."""
     with connect(url) as client:
         run = client.handle(run_id).view()
         count = 0

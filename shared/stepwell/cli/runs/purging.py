@@ -46,7 +46,7 @@ def purge(
     as_json: AsJson = False,
     url: Url = "",
 ) -> None:
-    """Delete all runs of a tag, their child runs and all their data. Waits for the end."""
+    """Delete all runs of a filter, their child runs and all their data. Waits for the end."""
     from stepwell.cli.finding import check_workflow  # noqa: PLC0415 - httpx
 
     if not (tag or workflow or since or before):

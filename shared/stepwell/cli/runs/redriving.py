@@ -36,7 +36,7 @@ def redrive(
     since: Annotated[str, option("--from", "STEP", "Go on from this step instead.")] = "",
     version: OfVersion = "",
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print what is kept, what runs again, and what is sent again.")
+        bool, typer.Option("--dry-run", help="Print what is kept, runs again and is sent again; start none.")
     ] = False,
     by: By = "",
     as_json: AsJson = False,
@@ -99,7 +99,7 @@ def _dropped(answer: JsonObject) -> list[str]:
 
 def rerun(
     run_id: RunId,
-    key: Annotated[str | None, option("--key", "KEY", "Repeated calls with it start one run.")] = None,
+    key: Annotated[str | None, option("--key", "KEY", "Repeated calls with this key start one run.")] = None,
     version: OfVersion = "",
     as_json: AsJson = False,
     url: Url = "",
@@ -113,15 +113,28 @@ def rerun(
 def fork(
     run_id: RunId,
     at: Annotated[
-        int, typer.Option("--at", metavar="SLOT", min=0, show_default=False, help="Keep the records before.")
+        int,
+        typer.Option(
+            "--at",
+            metavar="SLOT",
+            min=0,
+            show_default=False,
+            help="The first slot that is not kept; `history` has it in ids: 2 in 0@2.0.",
+        ),
     ],
     given: Annotated[str, option("--input -i", "FILE|JSON", "Another input; - for stdin.")] = "",
-    state: Annotated[str, option("--state", "FILE|JSON", "Names to set in the state.")] = "",
-    result: Annotated[str, option("--result", "FILE|JSON", "Of the step there, not run.")] = "",
+    state: Annotated[str, option("--state", "FILE|JSON", "Values to set in the state, by their names.")] = "",
+    result: Annotated[
+        str, option("--result", "FILE|JSON", "The result of the step in that slot, which does not run.")
+    ] = "",
     workflow: Annotated[str, option("--workflow", "NAME", "Another deployed workflow.", complete_workflow)] = "",
     version: OfVersion = "",
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the way that the run would take.")] = False,
-    key: Annotated[str | None, option("--key", "KEY", "Calls with other keys make other runs.")] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print the way that the run would take, and start none.")
+    ] = False,
+    key: Annotated[
+        str | None, option("--key", "KEY", "Make another run than a call with the same changes and another key.")
+    ] = None,
     by: By = "",
     as_json: AsJson = False,
     url: Url = "",

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 def export(
     run_id: RunId,
-    to: Annotated[Path | None, option("--to -o", "FILE", "Default: standard output.")] = None,
+    to: Annotated[Path | None, option("--to -o", "FILE", "Where to write it; default standard output.")] = None,
     as_json: ErrorsAsJson = False,
     url: Url = "",
 ) -> None:
@@ -40,7 +40,10 @@ def export(
 
 def replay(
     what: Annotated[str, argument("RUN|FILE", "A run's id, an export, or a folder of them.", complete_run)],
-    folder: Annotated[Path | None, option("--folder -f", "FOLDER", "Default `workflows/`, else `.`.")] = None,
+    folder: Annotated[
+        Path | None,
+        option("--folder -f", "FOLDER", "Workflow folder; default the project's, else `workflows/`, else `.`."),
+    ] = None,
     as_json: ResultAsJson = False,
     url: Url = "",
 ) -> None:

@@ -42,12 +42,17 @@ if TYPE_CHECKING:
     from stepwell.client.requests import Page
 
 
-OfWait = Annotated[str, option("--waiting-for", "KIND", "approval, event, sleep, …", complete_wait)]
+OfWait = Annotated[
+    str, option("--waiting-for", "KIND", "Only runs that wait for this: approval, event, sleep, …", complete_wait)
+]
 OfParent = Annotated[str, option("--parent", "RUN", "Only runs that this run started.", complete_run)]
-OfOrigin = Annotated[str, option("--origin", "RUN", "Only runs made of it: redriven, forked.", complete_run)]
-OfKey = Annotated[str | None, option("--key", "KEY", "The run of a start's Idempotency-Key.")]
+OfOrigin = Annotated[
+    str, option("--origin", "RUN", "Only runs made of this one: redriven, rerun, forked.", complete_run)
+]
+OfKey = Annotated[str | None, option("--key", "KEY", "The run that a start with this key made; needs --workflow.")]
 Statuses = Annotated[
-    list[str] | None, option("--status", "STATUS", "waiting, failed, …; may be repeated.", complete_status)
+    list[str] | None,
+    option("--status", "STATUS", "Only runs with this status: waiting, failed, …; repeatable.", complete_status),
 ]
 
 
@@ -60,12 +65,16 @@ class Sort(StrEnum):
 def run(
     workflow: Annotated[str, argument("WORKFLOW", "The name of a workflow.", complete_workflow)],
     given: Annotated[str, option("--input -i", "FILE|JSON", "The run's input; - for stdin.")] = "",
-    run_id: Annotated[str | None, option("--id", "ID", "The run's id, if you set it.")] = None,
+    run_id: Annotated[str | None, option("--id", "ID", "The run's id; default a new one.")] = None,
     key: Annotated[str | None, option("--key", "KEY", "Idempotency key: one run for each key.")] = None,
     tag: Annotated[list[str] | None, option("--tag", "NAME=VALUE", "A tag of the run; repeatable.")] = None,
-    start_at: Annotated[str, option("--start-at", "TIME", "When to begin: 2027-01-01T09:00.")] = "",
+    start_at: Annotated[
+        str, option("--start-at", "TIME", "When to begin, in local time: 2027-01-01T09:00; or with a zone.")
+    ] = "",
     delay: Annotated[str, option("--delay", "DURATION", "How long from now to begin: 2h, 7d.")] = "",
-    priority: Annotated[int | None, option("--priority", "N", "Else the workflow's; a greater one goes first.")] = None,
+    priority: Annotated[
+        int | None, option("--priority", "N", "A greater one goes first; default the workflow's.")
+    ] = None,
     version: Annotated[
         str,
         option(
@@ -190,9 +199,14 @@ def _whole(client: Client, given: str) -> str:
 def show(
     run_id: RunId,
     branches: Annotated[
-        str, option("--branches", "STATUS", "List branches: failed, waiting, …, all.", complete_status)
+        str,
+        option(
+            "--branches", "STATUS", "List the branches with this status: failed, waiting, …; or all.", complete_status
+        ),
     ] = "",
-    fork: Annotated[str, option("--fork", "ID", "A fork such as 0/3; default the last one.")] = "",
+    fork: Annotated[
+        str, option("--fork", "ID", "List the branches of this fork, such as 0/3; default the last one.")
+    ] = "",
     as_json: AsJson = False,
     url: Url = "",
 ) -> None:
@@ -228,11 +242,11 @@ def history(
     run_id: RunId,
     after: Annotated[str, option("--after", "ID", "Only entries after this one.")] = "",
     token: Annotated[str, option("--token", "ID", "Only this branch, such as 0/3.17.")] = "",
-    phases: Annotated[bool, typer.Option("--phases", help="The changes of phase too.")] = False,
+    phases: Annotated[bool, typer.Option("--phases", help="List changes of phase too.")] = False,
     as_json: AsJson = False,
     url: Url = "",
 ) -> None:
-    """Show a run's history, oldest first. It has the branches of forks of up to 100."""
+    """Show a run's history, oldest first. It includes the branches of forks that have up to 100."""
     with connect(url) as client:
         entries = client.handle(run_id).history(after=after, token=token, phases=phases)
         if as_json:
@@ -284,7 +298,7 @@ def query(
 
 def stats(
     costs: Annotated[
-        bool, typer.Option("--costs", help="With what the newest ended runs of each workflow cost.")
+        bool, typer.Option("--costs", help="Add what the newest ended runs of each workflow cost.")
     ] = False,
     as_json: AsJson = False,
     url: Url = "",
