@@ -58,6 +58,17 @@ def test_a_batch_that_cannot_be_is_refused() -> None:
         assert code({"filter": {"workflow": "paid"}, "action": "cancel", **wrong})
 
 
+def test_a_batch_of_the_runs_before_all_time_does_nothing() -> None:
+    """As the list of such runs is empty. It took all runs, because 0 was no time."""
+    world = World()
+    run_id = world.start("paid", input={"order": "1"})
+    world.drain()
+    begun = started(world, "cancel", {"workflow": "paid", "before": "1970-01-01T00:00:00Z"})
+    world.drain()
+    assert world.get(f"/runs/{run_id}").json["status"] == "waiting"
+    assert world.get(f"/runs/{begun['run_id']}").json["state"]["report"]["matched"] == 0
+
+
 def test_a_filter_takes_one_status_as_it_is() -> None:
     world = World()
     run_id = world.start("paid", input={"order": "1"})

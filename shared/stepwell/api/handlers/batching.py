@@ -55,7 +55,7 @@ async def start_batch(call: Call) -> Answer:
         statuses=[status.value for status in body.filter.status],
         tag=None if tag is None else [*tag],
         since_ms=body.filter.since or 0,
-        before_ms=body.filter.before or 0,
+        before_ms=0 if body.filter.before is None else max(body.filter.before, 1),  # 0 would be: of any time
         failure=body.filter.failure,
         rate=body.rate,
         canary=body.canary,

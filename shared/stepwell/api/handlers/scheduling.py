@@ -59,7 +59,8 @@ async def unpause_schedule(call: Call) -> Answer:
 
 async def fire_schedule(call: Call) -> Answer:
     call.asked(NoQuery)
-    started = await call.parts.triggers.fire_now(call.path["name"], call.body(FireBody).at or 0)
+    at_ms = call.body(FireBody).at
+    started = await call.parts.triggers.fire_now(call.path["name"], 0 if at_ms is None else max(at_ms, 1))
     return await shown(call, started.header.run_id, 201 if started.created else 200)
 
 
