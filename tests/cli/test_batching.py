@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from .conftest import Cli, FakeApi, problem
 
 REPORT = {"action": "redrive", "dry_run": False, "matched": 12, "done": 10, "unchanged": 1, "refused": {}, "first": []}
@@ -38,6 +40,24 @@ def test_a_watched_batch_is_named_at_once_because_it_goes_on_without_the_command
     told = cli("batch", "redrive", "--workflow", "order", "--watch")
     assert told.exit_code == 4
     assert "run_b is under way, and goes on without this command" in told.stderr
+
+
+_OF_PURGE = ("workflow", "tag", "since", "before")
+
+
+@pytest.mark.parametrize(
+    ("command", "option"),
+    [
+        *(("purge --yes", option) for option in _OF_PURGE),
+        *(("batch cancel", option) for option in (*_OF_PURGE, "status", "failure")),
+    ],
+)
+def test_an_empty_part_of_a_filter_is_refused(api: FakeApi, cli: Cli, command: str, option: str) -> None:
+    """As of a variable that is not set: the rest of the filter would name more runs than were meant."""
+    beside = ["--tag", "a=b"] if option == "workflow" else ["--workflow", "order"]
+    told = cli(*command.split(), *beside, f"--{option}", "")
+    assert (told.exit_code, api.calls) == (2, [])
+    assert f"--{option} is empty [bad_filter]" in told.stderr
 
 
 def test_a_batch_takes_the_runs_of_a_time(api: FakeApi, cli: Cli) -> None:

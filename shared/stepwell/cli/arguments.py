@@ -130,6 +130,18 @@ def read_filter(tag: str, since: str, before: str) -> tuple[str, str]:
     return read_since(since), read_since(before)
 
 
+def refuse_empty(called: typer.Context, *options: str) -> None:
+    """Raises UserError for one of these options that was given as "", as by an unset variable of a script.
+
+    It would name more runs than were meant. `called`: the command.
+    """
+    for name in options:
+        given, source = called.params.get(name), called.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE" and given in ("", [""]):
+            hint = f"give it a value, or leave --{name} out: then it leaves no run out"
+            raise UserError(f"--{name} is empty", code="bad_filter", hint=hint)
+
+
 def read_since(given: str) -> str:
     """Converts a time, or an age such as `2h` or `7d`, to RFC 3339; "" if it is not given. Raises UserError."""
     if not given:

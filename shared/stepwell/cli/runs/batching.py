@@ -24,6 +24,7 @@ from stepwell.cli.arguments import (
     option,
     read_filter,
     read_statuses,
+    refuse_empty,
 )
 from stepwell.cli.completing import complete_status
 from stepwell.cli.connect import connect, person, there
@@ -47,6 +48,7 @@ class Action(StrEnum):
 
 
 def batch(
+    called: typer.Context,
     action: Annotated[Action, typer.Argument(metavar="ACTION", help="cancel, terminate, pause, unpause or redrive.")],
     workflow: OfWorkflow = "",
     status: Annotated[
@@ -71,6 +73,7 @@ def batch(
     url: Url = "",
 ) -> None:
     """Cancel, terminate, pause, unpause or redrive many runs."""
+    refuse_empty(called, "workflow", "status", "tag", "since", "before", "failure")
     since, before = read_filter(tag, since, before)
     from stepwell.cli.finding import check_workflow  # noqa: PLC0415 - httpx
 

@@ -8,7 +8,20 @@ from typing import Annotated
 import typer
 
 from stepwell.cli import exits
-from stepwell.cli.arguments import AsJson, Before, By, DryRun, OfTag, OfWorkflow, Rate, RunId, Since, Url, read_filter
+from stepwell.cli.arguments import (
+    AsJson,
+    Before,
+    By,
+    DryRun,
+    OfTag,
+    OfWorkflow,
+    Rate,
+    RunId,
+    Since,
+    Url,
+    read_filter,
+    refuse_empty,
+)
 from stepwell.cli.connect import LAST, connect, person, there
 from stepwell.cli.runs.batching import lines_of, report_of, wait_for_end
 from stepwell.cli.screen import console, print_json, report
@@ -34,6 +47,7 @@ def delete(run_id: RunId, force: Force = False, yes: Yes = False, as_json: AsJso
 
 
 def purge(
+    called: typer.Context,
     tag: OfTag = "",
     workflow: OfWorkflow = "",
     since: Since = "",
@@ -49,6 +63,7 @@ def purge(
     """Delete all runs of a filter, their child runs and all their data. Waits for the end."""
     from stepwell.cli.finding import check_workflow  # noqa: PLC0415 - httpx
 
+    refuse_empty(called, "tag", "workflow", "since", "before")
     if not (tag or workflow or since or before):
         raise UserError("purge deletes runs for good, so it needs to know which", code="no_filter",
                         hint="stepwell purge --tag customer=c7 --dry-run; or --workflow, --since")  # fmt: skip
