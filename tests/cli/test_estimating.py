@@ -128,6 +128,12 @@ def test_a_file_that_is_no_table_of_prices_is_refused(cli: Cli, tmp_path: Path, 
     assert "bad_prices" in result.stdout + result.stderr
 
 
+def test_an_estimate_of_nothing_is_refused(cli: Cli, api: FakeApi) -> None:
+    """It read the last runs of all workflows."""
+    result = cli("estimate", "")
+    assert (result.exit_code, "is empty [bad_key]" in result.stderr, api.calls) == (2, True, [])
+
+
 def test_a_workflow_without_an_ended_run_has_no_estimate(cli: Cli, api: FakeApi) -> None:
     api.on("GET", "/runs", (200, {"items": [], "next_cursor": None}))
     api.on("GET", "/workflows/order", (200, {"name": "order"}))

@@ -87,6 +87,16 @@ def test_what_the_code_prints_and_raises_stays_out_of_the_answer(
     assert [one for one in caplog.records if one.name != "httpx"] == []  # which tells of its calls where INFO is shown
 
 
+def test_a_replay_of_nothing_is_refused(
+    cli: Cli, lines: list[Any], folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As of a variable that is not set: it replayed the exports of the current folder."""
+    (tmp_path / "run.jsonl").write_text("\n".join(json.dumps(line) for line in lines))
+    monkeypatch.chdir(tmp_path)
+    result = cli("replay", "", "-f", str(folder))
+    assert (result.exit_code, "names nothing to replay" in result.stderr) == (2, True)
+
+
 def test_a_run_of_a_graph_is_not_replayed(api: FakeApi, cli: Cli, folder: Path) -> None:
     kit = Stepwell(folder)
     kit.define("workflow: flow\ntimeline: [{name: nap, sleep: 60s}]")

@@ -178,6 +178,22 @@ def test_graph_into_a_folder_that_is_not_there_is_told(cli: Cli) -> None:
     assert "[unwritable]" in result.stderr
 
 
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("-o x.json", "x.json would not be JSON, but mermaid"),
+        ("--json -o x.svg", "x.svg would be JSON"),
+        ("-o x.svg", "x.svg would not be svg, but mermaid"),
+        ("-o x.png", "a graph cannot be written as .png"),
+    ],
+)
+def test_a_graph_is_not_written_into_a_file_that_says_it_is_another(cli: Cli, words: str, told: str) -> None:
+    Path("good.yaml").write_text(GOOD)
+    result = cli("graph", "good.yaml", *words.split())
+    assert (result.exit_code, told in result.output) == (2, True)
+    assert not Path(words.rpartition(" ")[2]).exists()
+
+
 def test_schema_prints_a_json_schema(cli: Cli) -> None:
     assert "properties" in json.loads(cli("schema").stdout)
 

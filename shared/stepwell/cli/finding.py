@@ -148,6 +148,7 @@ def check_workflow(client: Client, workflow: str) -> None:
 
 def ended_runs(client: Client, workflow: str, most: int) -> list[str]:
     """The ids of the newest ended runs of a workflow, but for cancelled ones. Raises NotFound if there are none."""
+    calls.workflow(workflow)  # refuses an empty name, of which the list would have the runs of all workflows
     ended = calls.runs(workflow=workflow, status=["completed", "compensated", "failed", "timed_out"])
     ids = [str(one["run_id"]) for one in client.send(calls.at(ended, most, "")).items]
     if not ids:

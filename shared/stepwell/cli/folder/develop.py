@@ -166,17 +166,28 @@ def graph(
     if output is None:
         typer.echo(text, nl=not text.endswith("\n"))
         return
-    if not as_json and output.suffix in _PICTURES:
-        raise UserError(f"a graph cannot be written as {output.suffix}", code="bad_usage",
-                        hint=f"--format svg -o {output.with_suffix('.svg')}")  # fmt: skip
-    if not as_json and output.suffix in _SUFFIXES and form is not _SUFFIXES[output.suffix]:
-        wanted = _SUFFIXES[output.suffix]
-        raise UserError(f"{output} would not be {wanted}, but {form}", code="bad_usage", hint=f"add --format {wanted}")
+    _check_ending(output, form, as_json)
     try:
         output.write_text(text, encoding="utf-8")
     except OSError as error:
         unknown = UserError(f"cannot write {output}: {error}", code="unwritable")
         raise explained(error, output) or unknown from error
+
+
+def _check_ending(output: Path, form: Form, as_json: bool) -> None:
+    """Raises UserError for a file whose ending says something else than what it would hold."""
+    if as_json and output.suffix in {*_SUFFIXES, *_PICTURES}:
+        raise UserError(f"{output} would be JSON", code="bad_usage", hint="leave --json out, or name a .json file")
+    if as_json:
+        return
+    if output.suffix in _PICTURES:
+        raise UserError(f"a graph cannot be written as {output.suffix}", code="bad_usage",
+                        hint=f"--format svg -o {output.with_suffix('.svg')}")  # fmt: skip
+    if output.suffix == ".json":
+        raise UserError(f"{output} would not be JSON, but {form}", code="bad_usage", hint="add --json")
+    if output.suffix in _SUFFIXES and form is not _SUFFIXES[output.suffix]:
+        wanted = _SUFFIXES[output.suffix]
+        raise UserError(f"{output} would not be {wanted}, but {form}", code="bad_usage", hint=f"add --format {wanted}")
 
 
 def _drawing_of(target: str, url: str, form: Form, as_json: bool) -> str:

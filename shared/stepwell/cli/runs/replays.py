@@ -74,6 +74,9 @@ def _exports(what: str, url: str) -> list[Export]:
     """Reads the exports from disk, or else from the API."""
     from stepwell.local.replaying import exported, read_exports  # noqa: PLC0415 - with the compiler
 
+    if not what:  # as a path, it would be this folder
+        hint = "name a run, an export, or a folder of them"
+        raise UserError("the run or file is empty: it names nothing to replay", code="bad_usage", hint=hint)
     if Path(what).exists() or what.endswith(".jsonl") or len(Path(what).parts) > 1:
         return read_exports(Path(what))
     with connect(url) as client:
