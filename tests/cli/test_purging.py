@@ -44,8 +44,9 @@ def test_delete_asks_before_it_takes_the_last_run(api: FakeApi, cli: Cli, monkey
     monkeypatch.setattr(purging, "is_terminal", lambda: True)
     assert cli("delete", "last", stdin="n\n").exit_code == 1
     assert [call for call in api.calls if call.method == "DELETE"] == []
-    asked = cli("delete", "last", stdin="y\n")
-    assert "Delete for good run_01JABC of order-review, completed? [y/N]" in asked.stdout
+    asked = cli("delete", "last", "--json", stdin="y\n")
+    assert "Delete for good run_01JABC of order-review, completed? [y/N]" in asked.stderr
+    assert "Delete" not in asked.stdout
     assert cli("delete", "last", "--yes").stdout == "deleted run_01JABC\n"
     assert len([call for call in api.calls if call.method == "DELETE"]) == 2
 

@@ -95,4 +95,4 @@ def _ask(what: str, otherwise: str) -> None:
     """Raises UserError where nobody can be asked. `otherwise`: what to do there."""
     if not is_terminal():
         raise UserError(f"this deletes for good {what}", code="not_confirmed", hint=otherwise)
-    typer.confirm(f"Delete for good {what}?", abort=True)
+    typer.confirm(f"Delete for good {what}?", abort=True, err=True)  # the output may be a file's
