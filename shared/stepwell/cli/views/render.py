@@ -25,6 +25,7 @@ from stepwell.cli.views.words import (
     when_in,
 )
 from stepwell.definition.durations import span
+from stepwell.limits import PAGE_ITEMS_MAX
 from stepwell.local.ids import short
 
 WIDE = 100  # columns from which a list of runs has room for their whole ids
@@ -207,7 +208,8 @@ def stats_view(stats: Mapping[str, Any]) -> Group:
         told = ", ".join(f"{count} for {phrase(kind)}" for kind, count in stats["waits"].items())
         parts.append(Text(f"\nwaiting: {told}"))
     if overdue := stats.get("overdue"):
-        parts.append(Text(f"overdue: {overdue}  ({there('stepwell runs --overdue')})", style="red"))
+        least = "≥ " if overdue >= PAGE_ITEMS_MAX else ""  # the API counts a page of them
+        parts.append(Text(f"overdue: {least}{overdue}  ({there('stepwell runs --overdue')})", style="red"))
     parts += [Text(pause_text(one), style="yellow") for one in stats.get("paused") or []]
     return Group(*parts)
 
