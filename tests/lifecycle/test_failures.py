@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from stepwell.cli.runs.failing import merged
 from stepwell.engine.actions import Outcome
 from stepwell.engine.fingerprints import failure_of
@@ -47,6 +49,27 @@ def test_failures_are_grouped_with_their_step_and_their_first_and_last_time() ->
     first = groups[0]
     assert (first["first_at"], first["last_at"]) == ("2027-01-15T08:00:00.000Z", "2027-01-15T08:02:00.000Z")
     assert world.get(f"/runs/{first['run_id']}").json["error"]["message"] == "order 2 is lost"
+
+
+@pytest.mark.parametrize(
+    ("kind", "step"),
+    [
+        ("Card declined", "charge"),
+        ("Card declined", "Charge the card"),
+        ("CardDeclined", "Charge the card"),
+        ("E" * 200, "charge"),
+        ("CardDeclined", ""),
+    ],
+)
+def test_a_type_or_a_step_with_blanks_or_of_any_length_is_told_whole(kind: str, step: str) -> None:
+    """What the header keeps of it can be read in several ways, or is cut. The run's log has it."""
+    world = World(FAILS)
+    failure = Failure(kind, "step", "no", step)
+    world.steps.functions["python:shop.fails"] = lambda call: Outcome(failure=failure)
+    world.start("fails")
+    world.advance(60)
+    (group,) = world.get("/failures").json["items"]
+    assert (group["type"], group["step"], group["count"]) == (kind, step, 1)
 
 
 SAGA = """

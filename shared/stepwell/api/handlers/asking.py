@@ -83,8 +83,9 @@ async def list_runs(call: Call) -> Answer:
 async def list_failures(call: Call) -> Answer:
     asked = call.asked(FailuresQueryString)
     query = RunQuery(asked.workflow, FAILED, since_ms=asked.since or 0, limit=asked.limit, cursor=asked.cursor)
-    page = await call.parts.service.runs(query)
-    return paged([*failures_of(page.headers)], page.next_cursor)
+    service = call.parts.service
+    page = await service.runs(query)
+    return paged([*await failures_of(service, page.headers)], page.next_cursor)
 
 
 async def get_run(call: Call) -> Answer:
