@@ -126,6 +126,28 @@ def test_an_input_that_is_no_json_is_told_before_anything_is_sent(cli: Cli, give
     assert told in result.stderr
 
 
+@pytest.mark.parametrize(
+    ("command", "option"),
+    [
+        ("run order -i", "-i"),
+        ("event paid -i", "--payload"),
+        ("update r1 add -i", "--input"),
+        ("approve r1 -i", "--data"),
+        ("fork r1 --at 1 -i", "--input"),
+        ("fork r1 --at 1 --state", "--state"),
+        ("fork r1 --at 1 --result", "--result"),
+        ("simulate order -i", "-i"),
+        ("verify order -i", "-i"),
+        ("dev --run order -i", "-i"),
+    ],
+)
+def test_an_empty_input_is_refused(api: FakeApi, cli: Cli, command: str, option: str) -> None:
+    """As of a variable that is not set: it was as if none was given."""
+    result = cli(*command.split(), "")
+    assert (result.exit_code, api.calls) == (2, [])
+    assert f"{option} is empty [bad_json]" in result.stderr
+
+
 def test_a_file_may_begin_with_the_mark_that_windows_writes(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "a.json").write_bytes(b"\xef\xbb\xbf{}")
     assert "[bad_json]" not in cli("run", "w", "-i", str(tmp_path / "a.json")).stderr

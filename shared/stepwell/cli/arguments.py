@@ -68,6 +68,8 @@ OfFailure = Annotated[
 
 def read_json(given: str, option: str) -> Any:
     """Reads standard input (`-`), JSON (text that begins like it), or else a file. Raises UserError."""
+    if not given.strip():  # as of a variable that is not set
+        raise UserError(f"{option} is empty", code="bad_json", hint=f"give a file or JSON, or leave {option} out")
     if given == "-":
         if not (text := _text_of("standard input", sys.stdin.buffer.read)).strip():
             hint = f"pipe JSON into the command, or give {option} a file or JSON"

@@ -50,15 +50,15 @@ def dev(
     reload: Annotated[bool, typer.Option("--reload/--no-reload", help="Reload the folder when it changes.")] = True,
     aws: Annotated[bool, typer.Option("--aws", help="Deploy to an AWS emulator; runs are lost at the end.")] = False,
     workflow: Annotated[str, option("--run", "WORKFLOW", "Start a run once it serves.")] = "",
-    given: Annotated[str, option("--input -i", "FILE|JSON", "The input of that run.")] = "",
+    given: Annotated[str | None, option("--input -i", "FILE|JSON", "The input of that run.")] = None,
     as_json: ErrorsAsJson = False,
 ) -> None:
     """Run API, coordinator, worker and timers on this machine."""
     chosen = existing_folder(folder)
     kept = (read_settings().data_dir or data_folder(chosen)) if data is None else _data_folder(data)
-    if given and not workflow:
+    if given is not None and not workflow:
         raise typer.BadParameter("it is the input of --run WORKFLOW, which is not given", param_hint="--input")
-    content = read_json(given, "-i") if given else {}
+    content = read_json(given, "-i") if given is not None else {}
     then = partial(_start_run, workflow, content) if workflow else None
     serve = partial(_emulated, as_json=as_json) if aws else _local
     raise typer.Exit(serve(chosen, kept, port, reload, then))

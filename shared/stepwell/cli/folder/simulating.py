@@ -50,7 +50,7 @@ def simulate(
         list[str] | None,
         option("--wait", "NAME=TIME[,NEVER]", "How long a wait takes, and how often nothing ends it: approve=2h,10%."),
     ] = None,
-    given: Annotated[str, option("--input -i", "FILE|JSON", "The input of all runs.")] = "",
+    given: Annotated[str | None, option("--input -i", "FILE|JSON", "The input of all runs.")] = None,
     from_history: Annotated[
         int,
         typer.Option(
@@ -76,7 +76,8 @@ def simulate(
 
     if url and not from_history:
         raise typer.BadParameter("an API is asked for --from-history alone, which is not given", param_hint="--url")
-    own = assumptions = _assumptions(assume, step or [], wait or [], read_json(given, "-i") if given else None)
+    run_input = None if given is None else read_json(given, "-i")
+    own = assumptions = _assumptions(assume, step or [], wait or [], run_input)
     place, met = chosen_folder(folder), set[str]()
     graph, others, limits = load_workflow(place, workflow)
     refuse_unknown(own, (graph, *others), place)

@@ -28,7 +28,7 @@ _SECONDS, _SHUFFLES = 60.0, 20
 def verify(
     workflow: WorkflowName,
     folder: OfFolder = None,
-    given: Annotated[str, option("--input -i", "FILE|JSON", "The run's input.")] = "",
+    given: Annotated[str | None, option("--input -i", "FILE|JSON", "The run's input.")] = None,
     answers: Annotated[
         Path | None,
         option("--answers", "FILE", "Approvals, events, updates: a YAML list, or the export of a run, with its input."),
@@ -70,7 +70,7 @@ def verify(
         report = verified(
             chosen_folder(folder),
             workflow,
-            read_json(given, "-i") if given else run_input,
+            read_json(given, "-i") if given is not None else run_input,
             world=getattr(module, "snapshot", None),
             reset=getattr(module, "reset", None),
             steps={**getattr(module, "steps", {}), **steps},

@@ -38,7 +38,7 @@ Step = Annotated[
 def event(
     name: Annotated[str, argument("NAME", "The event's name.")],
     key: Annotated[str, option("--key", "KEY", "The event's key.")] = "",
-    payload: Annotated[str, option("--payload -i", "FILE|JSON", "The payload; - for stdin.")] = "",
+    payload: Annotated[str | None, option("--payload -i", "FILE|JSON", "The payload; - for stdin.")] = None,
     event_id: Annotated[str | None, option("--id", "ID", "The event's id; a duplicate has no effect.")] = None,
     run_id: Annotated[str, option("--run", "RUN", "Only to this run.", complete_run)] = "",
     as_json: AsJson = False,
@@ -47,7 +47,7 @@ def event(
     """Send an event to the runs that wait for it, now or later."""
     if run_id and key:
         raise typer.BadParameter("an event for one run has no key", param_hint="--key")
-    content = read_json(payload, "--payload") if payload else None
+    content = read_json(payload, "--payload") if payload is not None else None
     with connect(url) as client:
         if run_id:
             answer = client.handle(run_id).signal(name, content, id=event_id)
@@ -99,7 +99,7 @@ def _why_nobody(name: str, run_id: str, key: str, awaited: Sequence[str]) -> str
 def update(
     run_id: RunId,
     name: Annotated[str, argument("NAME", "The name in `@ctx.update`.")],
-    given: Annotated[str, option("--input -i", "FILE|JSON", "The input; - for stdin.")] = "",
+    given: Annotated[str | None, option("--input -i", "FILE|JSON", "The input; - for stdin.")] = None,
     update_id: Annotated[str | None, option("--id", "ID", "The update's id; a duplicate has no effect.")] = None,
     wait: Annotated[
         float,
@@ -111,7 +111,7 @@ def update(
     url: Url = "",
 ) -> None:
     """Call an update of a durable function, and print its answer."""
-    content = read_json(given, "--input") if given else None
+    content = read_json(given, "--input") if given is not None else None
     with connect(url) as client:
         found = client.handle(run_id).send_update(name, content, id=update_id, wait=wait)
     error = found.get("error")
@@ -131,14 +131,14 @@ def update(
 
 def approve(
     run_id: RunId,
-    data: Annotated[str, option("--data -i", "FILE|JSON", "Data for the workflow.")] = "",
+    data: Annotated[str | None, option("--data -i", "FILE|JSON", "Data for the workflow.")] = None,
     by: By = "",
     step: Step = "",
     as_json: AsJson = False,
     url: Url = "",
 ) -> None:
     """Approve the approval that a run waits for."""
-    content = read_json(data, "--data") if data else None
+    content = read_json(data, "--data") if data is not None else None
     with connect(url) as client:
         answer = client.handle(run_id).approve(content, by=person(by), wait=step)
     report(answer, as_json, f"approved {id_of(answer, run_id)}{_still_asked(answer)}")

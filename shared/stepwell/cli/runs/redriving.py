@@ -122,11 +122,11 @@ def fork(
             help="The first slot that is not kept; `history` has it in ids: 2 in 0@2.0.",
         ),
     ],
-    given: Annotated[str, option("--input -i", "FILE|JSON", "Another input; - for stdin.")] = "",
-    state: Annotated[str, option("--state", "FILE|JSON", "Values to set in the state, by their names.")] = "",
+    given: Annotated[str | None, option("--input -i", "FILE|JSON", "Another input; - for stdin.")] = None,
+    state: Annotated[str | None, option("--state", "FILE|JSON", "Values to set in the state, by their names.")] = None,
     result: Annotated[
-        str, option("--result", "FILE|JSON", "The result of the step in that slot, which does not run.")
-    ] = "",
+        str | None, option("--result", "FILE|JSON", "The result of the step in that slot, which does not run.")
+    ] = None,
     workflow: Annotated[str, option("--workflow", "NAME", "Another deployed workflow.", complete_workflow)] = "",
     version: OfVersion = "",
     dry_run: Annotated[
@@ -141,11 +141,11 @@ def fork(
 ) -> None:
     """Go on from any slot of a run, as a new, changed run. Changes its input, its state or a step's result."""
     changes: ForkOptions = {"by": person(by)}
-    if given:
+    if given is not None:
         changes["input"] = read_json(given, "--input")
-    if state:
+    if state is not None:
         changes["state"] = read_json(state, "--state")
-    if result:
+    if result is not None:
         changes["result"] = read_json(result, "--result")
     if workflow:
         changes["workflow"] = workflow

@@ -64,7 +64,7 @@ class Sort(StrEnum):
 
 def run(
     workflow: Annotated[str, argument("WORKFLOW", "The name of a workflow.", complete_workflow)],
-    given: Annotated[str, option("--input -i", "FILE|JSON", "The run's input; - for stdin.")] = "",
+    given: Annotated[str | None, option("--input -i", "FILE|JSON", "The run's input; - for stdin.")] = None,
     run_id: Annotated[str | None, option("--id", "ID", "The run's id; default a new one.")] = None,
     key: Annotated[str | None, option("--key", "KEY", "Idempotency key: one run for each key.")] = None,
     tag: Annotated[list[str] | None, option("--tag", "NAME=VALUE", "A tag of the run; repeatable.")] = None,
@@ -98,7 +98,7 @@ def run(
         options["version"] = version
     if priority is not None:
         options["priority"] = priority
-    content = read_json(given, "-i") if given else {}
+    content = read_json(given, "-i") if given is not None else {}
     with connect(url) as client:
         started, is_new = client.send(calls.start(workflow, content, **options))
         print_warnings(started.get("warnings", ()))
