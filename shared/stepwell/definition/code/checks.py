@@ -8,12 +8,16 @@ from collections.abc import Iterator
 
 from stepwell.definition.code.at_import import AtImport
 from stepwell.definition.code.choices import Choice, choices
+from stepwell.definition.code.conditions import wrong_conditions
+from stepwell.definition.code.context_attributes import wrong_attributes
 from stepwell.definition.code.context_calls import Wrong, wrong_calls
 from stepwell.definition.code.context_forms import operation_of, wrong_forms
 from stepwell.definition.code.context_names import lacking_in_context
 from stepwell.definition.code.full_names import FullNames
+from stepwell.definition.code.handlers import wrong_handlers
 from stepwell.definition.code.modules import Code, Def, Function, is_property, problem_at
 from stepwell.definition.code.objects import variables_of
+from stepwell.definition.code.own_steps import asked_in_a_step, asked_of, given_by_position, unawaited_in_a_step
 from stepwell.definition.code.set_loops import loops_over_sets
 from stepwell.definition.code.shared_names import shared_names
 from stepwell.definition.code.signatures import misfit
@@ -24,10 +28,6 @@ from stepwell.definition.nondeterminism import source_of
 from stepwell.definition.text import STEP_OPTIONS, closest, option_hint
 from stepwell.errors import Problem
 
-_OPERATIONS = frozenset({
-    "step", "run", "sleep", "timer", "event", "approval", "callback", "child", "all", "first", "map", "transact",
-    "lock", "until", "start", "send", "limit",
-})  # fmt: skip
 _AT_ONCE = frozenset({"start", "lock", "limit"})  # they are no operations that would be awaited themselves
 _READERS = frozenset({"query", "validator"})
 _CALLS_WHAT_IT_IS_GIVEN = re.compile(r"map|filter|sorted|min|max|(functools|itertools)\.\w+")
@@ -43,32 +43,10 @@ def check_code(code: Code) -> list[Problem]:
             found += _Body(names, function, seen).problems()
             found += shared_names(function, code)
         elif function.mark == "step":
-            found += _asked_in_a_step(function)
+            found += (*asked_in_a_step(function), *unawaited_in_a_step(function, names))
         if function.mark in {"workflow", "step"}:
-            found += _given_by_position(function)
+            found += given_by_position(function)
     return sorted(found, key=lambda problem: (problem.file, problem.line))
-
-
-def _asked_in_a_step(function: Function) -> Iterator[Problem]:
-    for node in ast.walk(function.node):
-        if isinstance(node, ast.Call) and (operation := _operation(node)):
-            message = f"the step {function.name} calls ctx.{operation}, which only a workflow has"
-            hint = "call the function itself, or do this in the workflow"
-            yield problem_at(node, function.module.file, "nested_step", message, hint)
-
-
-def _given_by_position(function: Function) -> Iterator[Problem]:
-    arguments = function.node.args
-    for one in (*arguments.posonlyargs, *([arguments.vararg] if arguments.vararg else ())):
-        message = f"{function.name} has a parameter {one.arg} that cannot be given by name"
-        hint = f"the {function.mark} gets its input by name: write it without `*` and `/`, such as `{one.arg}: list`"
-        yield problem_at(one, function.module.file, "step_signature", message, hint)
-
-
-def _operation(node: ast.Call) -> str:
-    """The operation of `ctx.step(…)` and the like."""
-    name = operation_of(node)
-    return name if name in _OPERATIONS else ""
 
 
 class _Body:
@@ -115,6 +93,9 @@ class _Body:
     def _wrong(self) -> Iterator[Wrong]:
         yield from wrong_calls(self._function, self._given)
         yield from wrong_forms(self._function)
+        yield from wrong_attributes(self._function)
+        yield from wrong_conditions(self._function, self._given)
+        yield from wrong_handlers(self._function)
         yield from used_unawaited(self._function)
         yield from returned_unawaited(self._function, self._is_async)
 
@@ -136,7 +117,7 @@ class _Body:
         for node in self._nodes:
             if not isinstance(node, ast.Expr) or not isinstance(node.value, ast.Call):
                 continue
-            operation = _operation(node.value)
+            operation = asked_of(node.value)
             if operation_of(node.value) == "continue_as":
                 what = "ctx.continue_as(…) is made, and not returned: the function goes on"
                 yield self._problem("never_returned", what, "return it", node)
@@ -184,17 +165,22 @@ class _Body:
         objects = {name for name, value in self._variables.items() if is_object(value)}
         for inner, code, does, hint in self._of_no_replay():
             for name, node in lost_of(inner, self._locals, objects):
-                yield self._problem(code, f"{does} changes {name} of the function", hint, node)
+                yield self._problem(code, does.format(name), hint, node)
 
     def _of_no_replay(self) -> Iterator[tuple[Inner, str, str, str]]:
         """The functions in it that a replay does not call, or that change nothing."""
         for node in ast.walk(self._function.node):
-            if isinstance(node, ast.Call) and _operation(node) == "run" and node.args:
+            if isinstance(node, ast.Call) and asked_of(node) == "run" and node.args:
                 given = node.args[0] if isinstance(node.args[0], ast.Lambda) else self._inner(node.args[0])
                 if given is not None:
-                    yield given, "lost_in_branch", "what ctx.run calls", "return it: a replay does not call this again"
+                    does, hint = (
+                        "what ctx.run calls changes {} of the function",
+                        "return it: a replay does not call this again",
+                    )
+                    yield given, "lost_in_branch", does, hint
             if isinstance(node, Def) and (reader := _reader_of(node)):
-                yield node, "read_only_query", f"a {reader}", "change it in the function, or in an update"
+                does = f"a {reader} changes {{}} of the function"
+                yield node, "read_only_query", does, "change it in the function, or in an update"
 
     def _inner(self, node: ast.expr) -> Def | None:
         """The function of this name within the function."""
@@ -221,7 +207,7 @@ class _Body:
         return problem_at(node, self._function.module.file, code, message, hint)
 
     def _of_call(self, node: ast.Call) -> Iterator[Problem]:
-        operation = _operation(node)
+        operation = asked_of(node)
         if operation in {"step", "map"} and node.args:
             yield from self._of_target(node, node.args[0], operation)
         elif operation == "child" and node.args:
@@ -283,7 +269,7 @@ class _Body:
         """What it is given to call, and what the class of the folder that it makes an object of calls."""
         module, name = self._function.module, self._meaning(node.func)
         given_all = [*node.args, *(one.value for one in node.keywords)]
-        is_operation = any(_operation(ast.Call(one, [], [])) for one in given_all)  # `partial(ctx.step, charge)`
+        is_operation = any(asked_of(ast.Call(one, [], [])) for one in given_all)  # `partial(ctx.step, charge)`
         for given in () if is_operation else given_all:
             if not isinstance(given, ast.Name | ast.Attribute):
                 continue
@@ -312,7 +298,7 @@ class _Body:
             yield from self._of_unknown(target)
         elif function.mark == "workflow":
             yield self._problem("bad_step", f"{function.name} is a workflow", "run it with ctx.child", target)
-        elif not function.mark and (asked := next(_asked_in_a_step(function), None)) is not None:
+        elif not function.mark and (asked := next(asked_in_a_step(function), None)) is not None:
             hint = f"await {function.name}(ctx, …) itself; for each item, map lambda item: {function.name}(ctx, item)"
             yield self._problem("nested_step", asked.message, hint, target)
         elif operation == "step":
@@ -372,7 +358,7 @@ def _replayed(function: Def) -> Iterator[ast.AST]:
 
     That code is a step's, or is not replayed: it may use the clock.
     """
-    calls = (node for node in ast.walk(function) if isinstance(node, ast.Call) and _operation(node) == "run")
+    calls = (node for node in ast.walk(function) if isinstance(node, ast.Call) and asked_of(node) == "run")
     given = [node.args[0] for node in calls if node.args]
     names = {one.id for one in given if isinstance(one, ast.Name)}
     left: list[ast.AST] = [*reversed(function.body)]

@@ -34,7 +34,9 @@ def lacking_in_context(function: Function) -> Iterator[tuple[ast.Attribute, str]
     for node in ast.walk(function.node):
         match node:
             case ast.Attribute(value=ast.Name(name), attr=attr) if name == CONTEXT and attr not in CONTEXT_NAMES:
-                if not attr.startswith("__"):
+                if isinstance(node.ctx, ast.Store):
+                    yield node, f'keep the value in a variable, or in ctx.state["{attr}"]'
+                elif not attr.startswith("__"):
                     yield node, _meant(attr)
 
 

@@ -33,6 +33,7 @@ class Module:
     """A module. `names`: what its statements bind. `imports`: full names. `stars`: of what modules it imports `*`.
 
     `imported_twice`: names that its imports bind to one thing or another, such as in `try` and `except ImportError`.
+    `given_twice`: names that it gives a value at several places, be it in a function.
     `values`: what its top level gives to names. `classes`: its own. `methods`: theirs, as `Class.method`.
     """
 
@@ -46,6 +47,7 @@ class Module:
     classes: Mapping[str, ast.ClassDef] = field(default_factory=dict)
     methods: Mapping[str, Function] = field(default_factory=dict)
     imported_twice: frozenset[str] = frozenset()
+    given_twice: frozenset[str] = frozenset()
 
     def has(self, name: str) -> bool:
         """Tells whether the module may have this name. If it imports `*` or has `__getattr__`, it may have any."""
@@ -82,7 +84,7 @@ def _module(name: str, file: str, tree: ast.Module) -> Module:
     classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
     methods: dict[str, Function] = {}
     module = Module(name, file, functions, binds.names, binds.imports, binds.stars, dict(values_of(tree.body)), classes,
-                    methods, binds.imported_twice)  # fmt: skip
+                    methods, binds.imported_twice, binds.given_twice)  # fmt: skip
     for node in tree.body:
         if isinstance(node, Def):
             functions[node.name] = Function(node.name, node, module, _mark(node))
@@ -101,12 +103,13 @@ class _Binds:
     imports: Mapping[str, str]
     stars: tuple[str, ...]
     imported_twice: frozenset[str]
+    given_twice: frozenset[str]
 
 
 @lru_cache(maxsize=64)
 def _binds(tree: ast.Module, *package: str) -> _Binds:
     imports: dict[str, str] = {}
-    twice, names, stars = set[str](), set[str](), list[str]()
+    twice, names, stars, given_twice = set[str](), set[str](), list[str](), set[str]()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import | ast.ImportFrom):
             made = _imported(node, package)
@@ -115,12 +118,15 @@ def _binds(tree: ast.Module, *package: str) -> _Binds:
             if isinstance(node, ast.ImportFrom) and node.names[0].name == "*":
                 stars.append(_home(node, package))
         elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            given_twice |= {node.name} & names
             names.add(node.name)
         elif isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+            given_twice |= {node.id} & names
             names.add(node.id)
         elif isinstance(node, ast.arg):  # a local variable is among the names, too
             names.add(node.arg)
-    return _Binds(frozenset(names | imports.keys()), imports, tuple(stars), frozenset(twice))
+    named = frozenset(names | imports.keys())
+    return _Binds(named, imports, tuple(stars), frozenset(twice), frozenset(given_twice))
 
 
 def _imported(node: ast.Import | ast.ImportFrom, package: Sequence[str]) -> dict[str, str]:
@@ -134,7 +140,12 @@ def _imported(node: ast.Import | ast.ImportFrom, package: Sequence[str]) -> dict
 
 def imported_from(module: Module, node: ast.ImportFrom) -> str:
     """Returns the full name of the module that an import takes names from."""
-    return _home(node, _package(module.name, module.file))
+    return _home(node, package_of(module))
+
+
+def package_of(module: Module) -> list[str]:
+    """Returns the parts of the name of the package that the module is in, or is."""
+    return _package(module.name, module.file)
 
 
 def _package(name: str, file: str) -> list[str]:
@@ -142,7 +153,7 @@ def _package(name: str, file: str) -> list[str]:
 
 
 def _home(node: ast.ImportFrom, package: Sequence[str]) -> str:
-    around = package[: len(package) - node.level + 1] if node.level else []
+    around = package[: max(len(package) - node.level + 1, 0)] if node.level else []
     return ".".join((*around, *([node.module] if node.module else ())))
 
 
@@ -170,6 +181,21 @@ def is_property(method: Def) -> bool:
     """Tells whether a method is called when it is read."""
     marks = (one.attr if isinstance(one, ast.Attribute) else getattr(one, "id", "") for one in method.decorator_list)
     return not _PROPERTIES.isdisjoint(marks)
+
+
+def makes_coroutine(function: ast.AST | None) -> bool:
+    """Tells whether a call of it certainly makes a coroutine: a decorator may make something else of the function."""
+    return isinstance(function, ast.AsyncFunctionDef) and not function.decorator_list
+
+
+def own_nodes(function: Def) -> Iterator[ast.AST]:
+    """Yields the nodes of the function's body, without those of functions within it."""
+    left: list[ast.AST] = [*reversed(function.body)]
+    while left:
+        node = left.pop()
+        yield node
+        if not isinstance(node, Def | ast.Lambda):
+            left += reversed(list(ast.iter_child_nodes(node)))
 
 
 def problem_at(node: ast.AST, file: str, code: str, message: str, hint: str, severity: str = "error") -> Problem:

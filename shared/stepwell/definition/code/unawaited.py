@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from stepwell.definition.code.context_calls import Wrong
 from stepwell.definition.code.context_forms import AWAITED, operation_of
 from stepwell.definition.code.context_names import may_be_workflows
-from stepwell.definition.code.modules import Def, Function
+from stepwell.definition.code.modules import Function, own_nodes
 
 COROUTINES = frozenset({"asyncio.sleep", "asyncio.wait", "asyncio.wait_for"})  # they do nothing unless awaited
 _OF_OPERATIONS = frozenset({"cancel", "close", "done", "send", "throw", "url"})  # attributes that are no result's
@@ -20,7 +20,7 @@ def used_unawaited(function: Function) -> Iterator[Wrong]:
     if not may_be_workflows(function):
         return
     nodes = list(ast.walk(function.node))
-    values = [one for node in nodes for one in _values_in(node)]
+    values = [one for node in nodes for one in values_in(node)]
     used = {id(one) for one in values}
     failing = {id(one) for node in nodes for one in _parts_in(node)}
     loads = ((made, [id(one) for one in _loads(nodes, name)]) for name, made in _kept(nodes))
@@ -33,22 +33,11 @@ def used_unawaited(function: Function) -> Iterator[Wrong]:
 
 def returned_unawaited(function: Function, is_async: Callable[[ast.expr], bool]) -> Iterator[Wrong]:
     """Yields what a workflow returns that it is to await. `is_async`: whether a name is a coroutine function's."""
-    for node in _own_returns(function.node) if function.mark == "workflow" else ():
-        made = node.value
+    for node in own_nodes(function.node) if function.mark == "workflow" else ():
+        made = node.value if isinstance(node, ast.Return) else None
         if isinstance(made, ast.Call) and (operation_of(made) in AWAITED or is_async(made.func)):
             called = f"{ast.unparse(made.func)}(…)"
             yield node, "never_awaited", f"{called} is returned, and not awaited", f"return await {called}"
-
-
-def _own_returns(function: Def) -> Iterator[ast.Return]:
-    """Yields the `return` statements of the function, without those of functions within it."""
-    left: list[ast.AST] = [*reversed(function.body)]
-    while left:
-        node = left.pop()
-        if isinstance(node, ast.Return):
-            yield node
-        if not isinstance(node, Def | ast.Lambda):
-            left += reversed(list(ast.iter_child_nodes(node)))
 
 
 def _kept(nodes: Iterable[ast.AST]) -> Iterator[tuple[str, ast.expr]]:
@@ -77,7 +66,7 @@ def _parts_in(node: ast.AST) -> Iterator[ast.expr]:
             yield value
 
 
-def _values_in(node: ast.AST) -> Iterator[ast.expr]:
+def values_in(node: ast.AST) -> Iterator[ast.expr]:
     """Yields the expressions whose values the node needs: an operation that nobody has awaited has none."""
     yield from _parts_in(node)
     match node:

@@ -1,0 +1,135 @@
+"""Handlers of queries and updates that never answer, or change nothing: two of one name, a variable of their own."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+
+from stepwell.definition.code.context_calls import Wrong
+from stepwell.definition.code.context_names import may_be_workflows
+from stepwell.definition.code.literals import NO_LITERAL, literal
+from stepwell.definition.code.modules import Def, Function, own_nodes
+from stepwell.definition.code.signatures import CONTEXT
+
+_WAITS = (ast.Await, ast.AsyncFor, ast.AsyncWith, ast.Return, ast.Raise, ast.Break, ast.Continue, ast.Yield)
+_Registered = tuple[str, str, ast.AST, Def | None]  # the kind, the name, the place, and the function if it is there
+
+
+def wrong_handlers(function: Function) -> Iterator[Wrong]:
+    """Yields the handlers of the function that cannot do what they are for."""
+    if not may_be_workflows(function):
+        return
+    yield from _replaced(function.node)
+    for node in ast.walk(function.node):
+        for kind, name, _, handler in _registered(node):
+            if kind == "query" and handler is not None:
+                yield from _of_query(name, handler)
+            elif kind == "update" and handler is not None:
+                yield from _own_variables(function.node, name, handler)
+
+
+def _replaced(function: Def) -> Iterator[Wrong]:
+    """The handlers that another one of the same name replaces before anybody can have called them."""
+    for node in ast.walk(function):
+        for block in _blocks(node):
+            before: dict[tuple[str, str], ast.AST] = {}
+            for statement in block:
+                if any(isinstance(one, _WAITS) for one in _own(statement)):
+                    before.clear()
+                for kind, name, place, _ in _registered(statement):
+                    if (first := before.get((kind, name))) is not None:
+                        line = getattr(first, "lineno", 0)
+                        message = f"the {kind} {name!r} of line {line} is replaced by this one, and never called"
+                        yield place, "duplicate_handler", message, "give one of them another name"
+                    before[kind, name] = place
+
+
+def _blocks(node: ast.AST) -> Iterator[Sequence[ast.stmt]]:
+    for part in ("body", "orelse", "finalbody"):
+        block = getattr(node, part, None)
+        if isinstance(block, list):
+            yield block
+
+
+def _own(statement: ast.stmt) -> Iterator[ast.AST]:
+    """The nodes that are executed where the statement stands: not those of a function that it defines."""
+    if isinstance(statement, Def):
+        return
+    left: list[ast.AST] = [statement]
+    while left:
+        node = left.pop()
+        yield node
+        left += () if isinstance(node, Def | ast.Lambda) else ast.iter_child_nodes(node)
+
+
+def _registered(node: ast.AST) -> Iterator[_Registered]:
+    """What a statement registers: `@ctx.query("name")` over a function, or ctx.query("name", function)."""
+    match node:
+        case ast.FunctionDef() | ast.AsyncFunctionDef():
+            for mark in node.decorator_list:
+                if found := _named(mark, 1):
+                    yield *found, mark, node if len(node.decorator_list) == 1 else None
+        case ast.Expr(value=call) | ast.Assign(value=call):
+            if found := _named(call, 2):
+                yield *found, call, None
+
+
+def _named(node: ast.expr, arguments: int) -> tuple[str, str] | None:
+    match node:
+        case ast.Call(
+            func=ast.Attribute(value=ast.Name(context), attr="query" | "update" as kind),
+            args=[ast.Constant(str(name)), *_] as given,
+        ) if context == CONTEXT and len(given) == arguments:
+            return kind, name
+    return None
+
+
+def _of_query(name: str, handler: Def) -> Iterator[Wrong]:
+    args = handler.args
+    required = [one.arg for one in (*args.posonlyargs, *args.args)][: -len(args.defaults) or None]
+    required += [one.arg for one, value in zip(args.kwonlyargs, args.kw_defaults, strict=True) if value is None]
+    if isinstance(handler, ast.AsyncFunctionDef):
+        message, hint = f"query {name} takes a plain function, not the async {handler.name}", f"def {handler.name}():"
+        yield handler, "bad_query_handler", message, hint
+    elif required:
+        message = f"the handler of query {name} has the parameter {required[0]}, and gets none"
+        yield handler, "bad_query_handler", message, "read the variables of the function; an update takes an input"
+
+
+def _own_variables(function: Def, name: str, handler: Def) -> Iterator[Wrong]:
+    """What the handler assigns to variables of its own, which have the names of those that the function reads."""
+    nodes = list(ast.walk(handler))
+    declared = {one for node in nodes if isinstance(node, ast.Nonlocal | ast.Global) for one in node.names}
+    declared |= {node.arg for node in nodes if isinstance(node, ast.arg)}
+    read = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
+    within = {id(node) for node in nodes}
+    around = [node for node in ast.walk(function) if id(node) not in within]
+    for node in own_nodes(handler):
+        match node:
+            case ast.Assign(targets=[ast.Name(given)]) if given not in read:
+                is_meant = _is_constant_and_read(around, given)
+            case ast.AugAssign(target=ast.Name(given)) if _stores(nodes, given) == 1:  # it raises UnboundLocalError
+                is_meant = _stores(around, given) > 0
+            case _:
+                continue
+        if is_meant and given not in declared:
+            message = f"the update {name} gives a value to a variable {given} of its own, not to that of the function"
+            yield node, "not_nonlocal", message, f"write `nonlocal {given}` as its first line"
+
+
+def _stores(nodes: Sequence[ast.AST], name: str) -> int:
+    return sum(isinstance(one, ast.Name) and one.id == name and isinstance(one.ctx, ast.Store) for one in nodes)
+
+
+def _is_constant_and_read(around: Sequence[ast.AST], name: str) -> bool:
+    """Tells whether the function reads a variable that it gives nothing but literals itself."""
+    values = [
+        node.value
+        for node in around
+        if isinstance(node, ast.Assign | ast.AnnAssign)
+        for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
+        if isinstance(target, ast.Name) and target.id == name
+    ]
+    is_read = any(isinstance(one, ast.Name) and one.id == name and isinstance(one.ctx, ast.Load) for one in around)
+    is_written = bool(values) and all(one is not None and literal(one) is not NO_LITERAL for one in values)
+    return is_read and is_written and len(values) == _stores(around, name)
