@@ -442,7 +442,17 @@ def test_a_call_that_does_not_fit_says_why(call: str, why: str) -> None:
 
 # -- targets of definitions
 
-SHOP = "from stepwell import step\ndef score(order, card): ...\ndef whole(order: Order): ...\nclass Till: ...\n"
+SHOP = """
+from stepwell import step
+RATES, score_of = {"eu": 1}, None
+LIMIT = 3
+later = None
+if RATES:
+    def later(): ...
+def score(order, card): ...
+def whole(order: Order): ...
+class Till: ...
+"""
 
 
 @pytest.mark.parametrize(
@@ -455,6 +465,9 @@ SHOP = "from stepwell import step\ndef score(order, card): ...\ndef whole(order:
         ("run: python:shop.score", "", ""),
         ("run: python:shop.whole, input: {id: 1}", "", ""),
         ("run: python:shop.Till", "", ""),
+        ("run: python:shop.LIMIT", "unknown_function", "known: score, whole"),
+        ("run: python:shop.score_of", "", ""),
+        ("run: python:shop.later", "", ""),
         ("run: python:json.dumps", "", ""),
         ("run: python:tills.big.f", "unknown_module", ""),
         ("run: python:tills.small.f", "", ""),

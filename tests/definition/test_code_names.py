@@ -81,3 +81,11 @@ def test_nothing_is_said_where_the_code_may_make_other_steps(folder: Path, more:
     (folder / "more.py").write_text(more)
     (folder / "w.yaml").write_text("workflow: w\nsteps: [{name: a, agent: whoever, timeout: 1m}]")
     assert "unknown_step_name" not in {one.code for one in check_path(folder)[1]}
+
+
+def test_a_name_that_two_steps_have_is_told(folder: Path) -> None:
+    (folder / "more.py").write_text('from stepwell import step\n@step(name="charge")\ndef charge_again(): ...\n')
+    (folder / "w.yaml").write_text("workflow: w\nsteps:\n  - {name: a, agent: charge, timeout: 1m}\n")
+    (found,) = check_path(folder)[1]
+    assert (found.code, found.severity, found.line) == ("ambiguous_step_name", "warning", 3)
+    assert found.message == "2 steps are named `charge`: python:more.charge_again, python:steps.charge"

@@ -2,8 +2,9 @@
 
 An error is a call such as `NotFound(message, code="unknown_run", hint=…)`, `Refuse(message, code, hint)`,
 `problem(status, code, message, hint=…)`, `Problem(code, message, hint=…)`, `context.add(code, message, path, hint)`,
-`problem_at(node, file, code, message, hint)` or `Failure(code, category, message)`. What the code puts into a text
-stands as `…`. A class of errors has a code for those that bring none.
+`problem_at(node, file, code, message, hint)` or `Failure(code, category, message)`; a check of code also yields
+`node, code, message, hint`. What the code puts into a text stands as `…`. A class of errors has a code for those that
+bring none.
 """
 
 from __future__ import annotations
@@ -142,7 +143,7 @@ def _in_function(
     named = ast.Assign | ast.NamedExpr
     made = sorted((node for node in nodes if isinstance(node, named)), key=lambda node: node.lineno)
     for call in nodes:
-        if isinstance(call, ast.Call):
+        if isinstance(call, ast.Call | ast.Yield):
             names = (
                 dict(texts)
                 | given
@@ -153,7 +154,8 @@ def _in_function(
                     for name, value in _assigned(node)
                 }
             )
-            if one := _of_call(call, names):
+            one = _of_check(call, names) or (_of_call(call, names) if isinstance(call, ast.Call) else None)
+            if one is not None:
                 yield one
 
 
@@ -204,6 +206,18 @@ def _of_call(call: ast.Call, names: Mapping[str, ast.expr]) -> Told | None:
     if place != "file" and not _CODE.fullmatch(code.value):  # a name of an error in a state machine
         return None
     return Told(place, code.value, _text(message[0], names), _text(hint, names), kind)
+
+
+def _of_check(node: ast.Call | ast.Yield, names: Mapping[str, ast.expr]) -> Told | None:
+    """What a check of code finds at a place."""
+    match node:
+        case ast.Yield(value=ast.Tuple(elts=[_, ast.Constant(str(code)), said, hint])):
+            message = _text(said, names).replace("{}", "…")
+        case ast.Call(func=ast.Attribute(attr="_problem"), args=[ast.Constant(str(code)), said, hint, _]):
+            message = _text(said, names)
+        case _:
+            return None
+    return Told("file", code, message, _text(hint, names), "") if message.strip("…: ") else None
 
 
 def _known(code: ast.expr | None, names: Mapping[str, ast.expr]) -> ast.expr | None:

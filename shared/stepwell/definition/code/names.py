@@ -16,7 +16,7 @@ _KEYS = frozenset({"run", "agent", "action", "action_type", "actionType"})
 
 
 def check_names(loaded: Loaded, text: str, file: str, code: Code, own: Collection[str]) -> list[Problem]:
-    """Returns a warning for each step that no `@step` of the folder's own modules has the name of.
+    """Returns a warning for each step that none, or several, of the folder's own modules' `@step` have the name of.
 
     `own`: the names of these modules. Says nothing where the code may make steps that cannot be read off it.
     """
@@ -26,11 +26,23 @@ def check_names(loaded: Loaded, text: str, file: str, code: Code, own: Collectio
         return []
     known = {name for module in own for name in _names_in(code.modules[module], code)}
     lacking = asked - known - {name for module in own for name in _from_elsewhere(code.modules[module], code)}
-    return [
-        loaded.placed(_problem(name, path, known, code, own), file)
+    found = [
+        _problem(name, path, known, code, own) if name in lacking else _of_several(name, path, code, own)
         for path, name in _places(loaded.data, "")
-        if name in lacking
+        if name in asked
     ]
+    return [loaded.placed(one, file) for one in found if one is not None]
+
+
+def _of_several(name: str, path: str, code: Code, own: Collection[str]) -> Problem | None:
+    """A name that several steps of the folder have: a run takes the first."""
+    steps = (one for module in own for one in code.modules[module].functions.values() if one.mark == "step")
+    several = [f"python:{one.module.name}.{one.name}" for one in steps if step_name(one) == name]
+    if len(several) < 2:
+        return None
+    hint = "give one of them another name, or write which you mean"
+    message = f"{len(several)} steps are named `{name}`: {', '.join(several)}"
+    return Problem("ambiguous_step_name", message, path, hint, severity="warning")
 
 
 def _problem(name: str, path: str, known: Collection[str], code: Code, own: Collection[str]) -> Problem:

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from importlib.util import find_spec
 
-from stepwell.definition.code.modules import Code, Module, problem_at
+from stepwell.definition.code.modules import Code, Module, imported_from, package_of, problem_at
 from stepwell.definition.text import closest
 from stepwell.errors import Problem
 from stepwell.runtime.folder.circles import circular_imports
@@ -27,14 +27,16 @@ def check_imports(code: Code, texts: Mapping[str, tuple[str, str]], targets: Col
         seen.add(name)
         file, text = texts[name]
         tree = ast.parse(text)
-        needed = list(_imports(tree))
+        needed = list(_imports(tree, code.modules[name]))
         found += wrong_own_names(tree, needed, file)
         for imported, node in needed:
             todo += [one for one in (imported, imported.rpartition(".")[0]) if one in texts]
-            if not _is_there(imported, texts):
+            if isinstance(node, ast.ImportFrom) and _is_beyond(node, code.modules[name]):
+                found.append(_relative(imported, file, node))
+            elif not _is_there(imported, texts):
                 found.append(_missing(imported, file, node))
             elif isinstance(node, ast.ImportFrom) and (module := code.modules.get(imported)):
-                names = (one.name for one in node.names if one.name != "*" and f"{imported}.{one.name}" not in texts)
+                names = (one.name for one in node.names if one.name != "*" and not _has(texts, imported, one.name))
                 found += [_no_such_name(module, one, file, node) for one in names if not module.has(one)]
     trees = {name: ast.parse(texts[name][1]) for name in code.modules.keys() & texts.keys()}
     found += circular_imports(code, trees, sorted((marked | {*targets}) & trees.keys()))
@@ -49,8 +51,16 @@ def _own_names_of(modules: Iterable[str], texts: Mapping[str, tuple[str, str]]) 
         yield from wrong_own_names(tree, _imports(tree), file)
 
 
-def _imports(tree: ast.AST) -> Iterator[tuple[str, ast.stmt]]:
-    """Yields the imports that must succeed: not those in a `try`, nor those for types alone."""
+def _has(texts: Collection[str], package: str, name: str) -> bool:
+    """Tells whether a package has this module, or a folder of modules of this name."""
+    return any(one == f"{package}.{name}" or one.startswith(f"{package}.{name}.") for one in texts)
+
+
+def _imports(tree: ast.AST, module: Module | None = None) -> Iterator[tuple[str, ast.stmt]]:
+    """Yields the imports that must succeed: not those in a `try`, nor those for types alone.
+
+    `module`: the module of the tree. Without it, relative imports are left out.
+    """
     left = [tree]
     while left:
         node = left.pop()
@@ -60,6 +70,9 @@ def _imports(tree: ast.AST) -> Iterator[tuple[str, ast.stmt]]:
             yield from ((alias.name, node) for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             yield node.module, node
+        elif isinstance(node, ast.ImportFrom):
+            if module is not None and module.name != "__init__":
+                yield imported_from(module, node), node
         else:
             left += reversed([*ast.iter_child_nodes(node)])  # in their order
 
@@ -68,6 +81,19 @@ def _is_there(module: str, own: Collection[str]) -> bool:
     """Tells whether a module is the project's own, or in an installed package."""
     head = module.partition(".")[0]
     return any(name == head or name.startswith(f"{head}.") for name in own) or find_spec(head) is not None
+
+
+def _is_beyond(node: ast.ImportFrom, module: Module) -> bool:
+    """Tells whether a relative import leaves the packages that its module is in."""
+    return node.level > len(package_of(module))
+
+
+def _relative(imported: str, file: str, node: ast.ImportFrom) -> Problem:
+    names = ", ".join(one.name for one in node.names)
+    written = f"{'.' * node.level}{node.module or ''}"
+    message = f"`from {written} import {names}` fails: this module is imported by its name alone, without a package"
+    hint = f"from {imported} import {names}" if imported else f"import {names}"
+    return problem_at(node, file, "unknown_import", message, hint)
 
 
 def _no_such_name(module: Module, name: str, file: str, node: ast.stmt) -> Problem:
