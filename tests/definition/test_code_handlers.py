@@ -77,3 +77,9 @@ def test_an_update_that_changes_a_variable_of_its_own_is_told(before: str, chang
 )
 def test_a_variable_that_only_the_update_needs_is_left_alone(text: str) -> None:
     assert problems(text) == []
+
+
+def test_an_update_that_wants_a_ctx_of_its_own_is_told() -> None:
+    (found,) = problems("@ctx.update('add')\n    def add(ctx, n): ctx.state['n'] = n\n    await ctx.sleep(1)")
+    assert found.code == "bad_update_handler"
+    assert found.hint == "leave it out: the handler has the ctx of the function around it"

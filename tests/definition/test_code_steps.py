@@ -107,3 +107,12 @@ def test_a_run_that_waits_for_such_code_tells_its_place(tmp_path: Path, options:
     assert run.waiting_for == "code"
     assert f"@step at shop.py:3: {message}" in str(run.view["waiting_data"])
     kit.close()
+
+
+def test_a_workflow_that_is_a_method_is_told(tmp_path: Path) -> None:
+    text = "from stepwell import workflow\nclass Till:\n    @workflow\n    async def pay(self, ctx): ...\n"
+    (tmp_path / "till.py").write_text(text)
+    (found,) = check_folder_code(tmp_path)
+    assert (found.code, found.line) == ("bad_workflow", 4)
+    (tmp_path / "till.py").write_text(text.replace("from stepwell", "from elsewhere"))
+    assert [one.code for one in check_folder_code(tmp_path) if one.code == "bad_workflow"] == []

@@ -16,8 +16,8 @@ from tests.definition.test_context_calls import problems
         ("ctx.total = 1", "unknown_operation", 'keep the value in a variable, or in ctx.state["total"]'),
         ("ctx.state.total = 1", "unknown_operation", 'write ctx.state["total"]'),
         ("return ctx.state.total", "unknown_operation", 'write ctx.state["total"]'),
-        ("return ctx.now.isoformat()", "never_called", "call it: ctx.now(…).isoformat"),
-        ("return ctx.now - given", "never_called", "call it: ctx.now(…)"),
+        ("return ctx.now.isoformat()", "never_called", "call it: ctx.now().isoformat"),
+        ("return ctx.now - given", "never_called", "call it: ctx.now()"),
         ("if ctx.patched: return 1", "never_called", "call it: ctx.patched(…)"),
         (
             "return ctx.random.choice(given)",

@@ -13,11 +13,16 @@ from stepwell.definition.code.context_attributes import wrong_attributes
 from stepwell.definition.code.context_calls import Wrong, wrong_calls
 from stepwell.definition.code.context_forms import operation_of, wrong_forms
 from stepwell.definition.code.context_names import lacking_in_context
+from stepwell.definition.code.endless import endless_loops
 from stepwell.definition.code.full_names import FullNames
+from stepwell.definition.code.given_operations import wrong_operands
 from stepwell.definition.code.handlers import wrong_handlers
-from stepwell.definition.code.modules import Code, Def, Function, is_property, problem_at
+from stepwell.definition.code.locks import wrong_locks
+from stepwell.definition.code.modules import Code, Def, Function, is_property, makes_coroutine, problem_at
 from stepwell.definition.code.objects import variables_of
+from stepwell.definition.code.own_context import gives_context, misplaced_contexts
 from stepwell.definition.code.own_steps import asked_in_a_step, asked_of, given_by_position, unawaited_in_a_step
+from stepwell.definition.code.results import wrong_results
 from stepwell.definition.code.set_loops import loops_over_sets
 from stepwell.definition.code.shared_names import shared_names
 from stepwell.definition.code.signatures import misfit
@@ -96,6 +101,11 @@ class _Body:
         yield from wrong_attributes(self._function)
         yield from wrong_conditions(self._function, self._given)
         yield from wrong_handlers(self._function)
+        yield from wrong_results(self._function, self._called)
+        yield from wrong_operands(self._function, self._given, self._meaning)
+        yield from wrong_locks(self._function, self._meaning)
+        yield from endless_loops(self._nodes)
+        yield from misplaced_contexts(self._function, self._given)
         yield from used_unawaited(self._function)
         yield from returned_unawaited(self._function, self._is_async)
 
@@ -230,7 +240,7 @@ class _Body:
             shown = name.replace("()", "")
             yield self._not_the_same(source.kind, f"{shown} {source.does}", source.hint, node)
         yield from self._of_references(node)
-        yield from self._of_called(self._called(node.func), node)
+        yield from self._of_called(self._called(node.func) if id(node) not in self._told else None, node)
         for name in ("__call__",) if meant.endswith("()") else ("__init__", "__post_init__"):
             yield from self._of_further(self._names.function(f"{meant}.{name}"))
 
@@ -289,9 +299,12 @@ class _Body:
         is_own = isinstance(target, ast.Lambda | ast.Call | ast.Constant) or (
             (isinstance(target, ast.Name) and target.id in self._nested) or (function is not None and function.owner)
         )
-        if is_own and operation == "map":
-            return  # it gives a coroutine for each item
+        if is_own and operation == "map":  # it gives a coroutine for each item
+            made = self._called(target.func) if isinstance(target, ast.Call) else None
+            if made is None or not (made.mark == "step" or makes_coroutine(made.node)):
+                return
         if is_own:
+            self._told.add(id(target))
             what = f"{ast.unparse(target)[:40]} is no function at the top of a module"
             yield self._problem("bad_step", what, self._instead(target, operation), target)
         elif function is None:
@@ -308,7 +321,8 @@ class _Body:
         """What to give an operation instead of a function's name, or of what it returned."""
         meant = target.func if isinstance(target, ast.Call) else target
         name = str(meant.value) if isinstance(meant, ast.Constant) else meant.id if isinstance(meant, ast.Name) else ""
-        if name in self._function.module.functions and not isinstance(target, ast.Name):
+        is_known = name in self._function.module.functions or (name and self._called(meant) is not None)
+        if is_known and not isinstance(target, ast.Name):
             return f"give the function itself: ctx.{operation}({name}, …)"
         return "a worker finds a step by its module and name"
 
@@ -324,8 +338,8 @@ class _Body:
 
     def _of_arguments(self, node: ast.Call, function: Function, options: tuple[str, ...]) -> Iterator[Problem]:
         given, names = node.args[1:], [one.arg for one in node.keywords]
-        if None in names or any(isinstance(one, ast.Starred) for one in given):
-            return  # what these hold is known only when it runs
+        if None in names or any(isinstance(one, ast.Starred) for one in given) or gives_context(node):
+            return  # what these hold is known only when it runs; a `ctx` has a problem of its own
         named = [name for name in names if name is not None and name not in options]
         if why := misfit(function.node, len(given), named):
             meant = next((close for name in named if (close := closest(name, options)).startswith("did")), "")

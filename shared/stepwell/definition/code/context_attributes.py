@@ -12,6 +12,7 @@ from stepwell.definition.code.signatures import CONTEXT
 from stepwell.definition.code.unawaited import values_in
 
 _VALUES = frozenset({"run_id", "state", "workflow"})
+_WITHOUT_ARGUMENTS = frozenset({"now", "random", "uuid"})
 _METHODS = CONTEXT_NAMES - _VALUES - {"log"}
 _OF_STATE = frozenset(dir(dict))
 _OF_FUNCTIONS = frozenset(dir(lambda: None))
@@ -28,7 +29,7 @@ def wrong_attributes(function: Function) -> Iterator[Wrong]:
                 yield node, "unknown_operation", f"ctx.state is a dict, and has no attribute {attr!r}", hint
             case ast.Attribute(value=value, attr=attr) if _part(value) in _METHODS and attr not in _OF_FUNCTIONS:
                 message = f"ctx.{_part(value)} is a function, and is not called"
-                yield node, "never_called", message, _call(_part(value), attr)
+                yield node, "never_called", message, _instead(_part(value), attr)
             case ast.Attribute(attr=attr, ctx=ast.Store() | ast.Del()) if _part(node) in CONTEXT_NAMES:
                 hint = (
                     'write ctx.state["name"] = value; ctx.state.clear() empties it'
@@ -40,7 +41,7 @@ def wrong_attributes(function: Function) -> Iterator[Wrong]:
                 yield node, "bad_value", f"ctx.{name} is a value, not a function", f"leave out the brackets: ctx.{name}"
         for value in () if isinstance(node, ast.Attribute) else values_in(node):
             if (name := _part(value)) in _METHODS:
-                yield value, "never_called", f"ctx.{name} is a function, and is not called", f"call it: ctx.{name}(…)"
+                yield value, "never_called", f"ctx.{name} is a function, and is not called", f"call it: {_call(name)}"
 
 
 def _part(node: ast.expr) -> str:
@@ -51,8 +52,12 @@ def _part(node: ast.expr) -> str:
     return ""
 
 
-def _call(name: str, attr: str) -> str:
+def _instead(name: str, attr: str) -> str:
     """What to write in place of `ctx.random.choice`, `ctx.now.isoformat` and the like."""
     if name == "random":
         return f"ctx.random() is a number from 0 to 1: random.Random(ctx.random()).{attr}(…)"
-    return f"call it: ctx.{name}(…).{attr}"
+    return f"call it: {_call(name)}.{attr}"
+
+
+def _call(name: str) -> str:
+    return f"ctx.{name}()" if name in _WITHOUT_ARGUMENTS else f"ctx.{name}(…)"

@@ -13,10 +13,10 @@ from stepwell.definition.code.signatures import CONTEXT
 _AT_ONCE = frozenset({"now", "patched", "random", "uuid"})
 _BLOCKS = frozenset({"limit", "lock"})
 _OF_OPERATIONS = frozenset({"all", "first"})
-_TIMED = frozenset({"sleep", "timer"})
+TIMED = frozenset({"sleep", "timer"})
 AWAITED = frozenset({"all", "approval", "callback", "child", "event", "first", "map", "run", "send", "sleep", "step",
                      "timer", "transact", "until"})  # fmt: skip
-_SEVERAL = (ast.List, ast.Tuple, ast.Set, ast.ListComp, ast.GeneratorExp, ast.SetComp)
+SEVERAL = (ast.List, ast.Tuple, ast.Set, ast.ListComp, ast.GeneratorExp, ast.SetComp)
 
 
 def wrong_forms(function: Function) -> Iterator[Wrong]:
@@ -59,7 +59,7 @@ def _entered(node: ast.With) -> Iterator[Wrong]:
 
 def _given_together(node: ast.Call) -> Iterator[Wrong]:
     name = operation_of(node)
-    if name in _OF_OPERATIONS and len(node.args) == 1 and isinstance(node.args[0], _SEVERAL):
+    if name in _OF_OPERATIONS and len(node.args) == 1 and isinstance(node.args[0], SEVERAL):
         message = f"ctx.{name} takes operations, not one collection of them"
         yield node.args[0], "bad_value", message, f"write an asterisk: ctx.{name}(*[…])"
 
@@ -70,7 +70,11 @@ def _called(node: ast.Call) -> Iterator[Wrong]:
 
 
 def _gone_through(node: ast.For | ast.AsyncFor | ast.comprehension) -> Iterator[Wrong]:
-    if (name := operation_of(node.iter)) in AWAITED:
+    name = operation_of(node.iter)
+    if name == "as_completed" and not (isinstance(node, ast.AsyncFor) or getattr(node, "is_async", False)):
+        hint = "async for … in ctx.as_completed(…)"
+        yield node.iter, "bad_await", "ctx.as_completed(…) cannot be gone through by a plain `for`", hint
+    if name in AWAITED:
         message = f"the operation ctx.{name}(…) cannot be gone through"
         yield node.iter, "bad_await", message, f"await it first: for … in await ctx.{name}(…)"
 
@@ -87,7 +91,7 @@ def _unpacked(names: Sequence[ast.expr], call: ast.Call) -> Iterator[Wrong]:
     """The names that take the results of `ctx.first`: one for each operation but its timers, if all are written."""
     given = [operation_of(one) for one in call.args]
     is_known = all(one in AWAITED for one in given) and not any(isinstance(one, ast.Starred) for one in names)
-    values = sum(one not in _TIMED for one in given)
+    values = sum(one not in TIMED for one in given)
     if operation_of(call) == "first" and is_known and values != len(names):
         message = f"ctx.first gives {values} of {len(given)} results: its timers have none"
         yield call, "bad_value", message, "take as many names, or read `.winner` and `.value`"

@@ -25,6 +25,7 @@ def wrong_handlers(function: Function) -> Iterator[Wrong]:
             if kind == "query" and handler is not None:
                 yield from _of_query(name, handler)
             elif kind == "update" and handler is not None:
+                yield from _of_update(name, handler)
                 yield from _own_variables(function.node, name, handler)
 
 
@@ -94,6 +95,13 @@ def _of_query(name: str, handler: Def) -> Iterator[Wrong]:
     elif required:
         message = f"the handler of query {name} has the parameter {required[0]}, and gets none"
         yield handler, "bad_query_handler", message, "read the variables of the function; an update takes an input"
+
+
+def _of_update(name: str, handler: Def) -> Iterator[Wrong]:
+    for one in ast.walk(handler.args):
+        if isinstance(one, ast.arg) and one.arg == CONTEXT:
+            message = f"the handler of update {name} has a parameter ctx, which is None"
+            yield one, "bad_update_handler", message, "leave it out: the handler has the ctx of the function around it"
 
 
 def _own_variables(function: Def, name: str, handler: Def) -> Iterator[Wrong]:

@@ -29,7 +29,18 @@ def wrong_steps_of(code: Code) -> list[Problem]:
                 for node, *why in _wrong(module, call) if isinstance(call, ast.Call) else ():
                     problem = problem_at(node, module.file, *why)
                     found.setdefault((problem.file, problem.line, problem.column), problem)
-    return list(found.values())
+    return [*found.values(), *_methods(code)]
+
+
+def _methods(code: Code) -> Iterator[Problem]:
+    """Yields the workflows that are methods: a run finds its function by its module and name."""
+    methods = (one for module in code.modules.values() for one in module.methods.values() if one.mark == "workflow")
+    for one in methods:
+        marks = (mark.func if isinstance(mark, ast.Call) else mark for mark in one.node.decorator_list)
+        if "stepwell.workflow" in {_meaning(one.module, mark) for mark in marks}:
+            message = f"the workflow {one.name} is a method, so that nothing can start it"
+            hint = "write it as a function at the top of the module"
+            yield problem_at(one.node, one.module.file, "bad_workflow", message, hint)
 
 
 def _wrong(module: Module, call: ast.Call) -> Iterator[tuple[ast.keyword | ast.expr, str, str, str]]:

@@ -23,7 +23,7 @@ def used_unawaited(function: Function) -> Iterator[Wrong]:
     values = [one for node in nodes for one in values_in(node)]
     used = {id(one) for one in values}
     failing = {id(one) for node in nodes for one in _parts_in(node)}
-    loads = ((made, [id(one) for one in _loads(nodes, name)]) for name, made in _kept(nodes))
+    loads = ((made, [id(one) for one in _loads(nodes, name)]) for name, made in kept(nodes))
     in_vain = (made for made, read in loads if used.issuperset(read) or not failing.isdisjoint(read))
     for made in (*values, *in_vain):
         if (name := operation_of(made)) in AWAITED:
@@ -33,22 +33,43 @@ def used_unawaited(function: Function) -> Iterator[Wrong]:
 
 def returned_unawaited(function: Function, is_async: Callable[[ast.expr], bool]) -> Iterator[Wrong]:
     """Yields what a workflow returns that it is to await. `is_async`: whether a name is a coroutine function's."""
-    for node in own_nodes(function.node) if function.mark == "workflow" else ():
+    if function.mark != "workflow":
+        return
+    several = {name: made for name, made in kept(ast.walk(function.node)) if _operation_in(made)}
+    for node in own_nodes(function.node):
         made = node.value if isinstance(node, ast.Return) else None
-        if isinstance(made, ast.Call) and (operation_of(made) in AWAITED or is_async(made.func)):
+        if made is not None and (
+            name := _operation_in(several.get(made.id, made) if isinstance(made, ast.Name) else made)
+        ):
+            message = f"operations of ctx.{name}(…) are returned in a collection, and not awaited"
+            yield node, "never_awaited", message, "return await ctx.all(*[…])"
+        elif isinstance(made, ast.Call) and (operation_of(made) in AWAITED or is_async(made.func)):
             called = f"{ast.unparse(made.func)}(…)"
             yield node, "never_awaited", f"{called} is returned, and not awaited", f"return await {called}"
 
 
-def _kept(nodes: Iterable[ast.AST]) -> Iterator[tuple[str, ast.expr]]:
-    """Yields the variables that get one operation and nothing else."""
+def _operation_in(value: ast.expr) -> str:
+    """The name of an operation that a collection is written with; "" if there is none."""
+    match value:
+        case ast.List(elts=parts) | ast.Tuple(elts=parts):
+            return next((name for one in parts if (name := operation_of(one)) in AWAITED), "")
+        case ast.ListComp(elt=one) | ast.GeneratorExp(elt=one) | ast.SetComp(elt=one) | ast.DictComp(value=one):
+            return name if (name := operation_of(one)) in AWAITED else ""
+    return ""
+
+
+def kept(nodes: Iterable[ast.AST]) -> Iterator[tuple[str, ast.expr]]:
+    """Yields the variables that get one value and nothing else, which is no callback."""
     several = list(nodes)
     stores = Counter(one.id for one in several if isinstance(one, ast.Name) and not isinstance(one.ctx, ast.Load))
     stores.update(one.arg for one in several if isinstance(one, ast.arg))
     stores.update(name for one in several if isinstance(one, ast.Global | ast.Nonlocal) for name in one.names)
     for node in several:
         match node:
-            case ast.Assign(targets=[ast.Name(name)], value=made) if operation_of(made) != "callback":
+            case (
+                ast.Assign(targets=[ast.Name(name)], value=ast.expr() as made)
+                | ast.AnnAssign(target=ast.Name(name), value=ast.expr() as made)
+            ) if operation_of(made) != "callback":
                 if stores[name] == 1:
                     yield name, made
 
