@@ -83,3 +83,27 @@ def test_an_update_that_wants_a_ctx_of_its_own_is_told() -> None:
     (found,) = problems("@ctx.update('add')\n    def add(ctx, n): ctx.state['n'] = n\n    await ctx.sleep(1)")
     assert found.code == "bad_update_handler"
     assert found.hint == "leave it out: the handler has the ctx of the function around it"
+
+
+@pytest.mark.parametrize("made", ["ctx.step(pay, n)", "other(n)"])
+def test_an_update_that_returns_what_nobody_awaits_is_told(made: str) -> None:
+    text = "async def leg(n): ...\n    @ctx.update('pay')\n    {}def take(n): return {}{}\n    await ctx.sleep(1)"
+    made = made.replace("other", "leg")
+    (found,) = problems(text.format("", "", made))
+    name = made.partition("(")[0]
+    assert (found.code, found.hint) == ("never_awaited", f"async def take(…), and return await {name}(…)")
+    assert problems(text.format("async ", "await ", made)) == []
+
+
+def test_so_is_a_task_that_gives_a_value_to_a_variable_of_its_own() -> None:
+    text = "done = False\n    async def watch():\n        {}done = True\n    {}\n    return done"
+    (found,) = problems(text.format("", "await watch()"))
+    assert found.message == "watch gives a value to a variable done of its own, not to that of the function"
+    assert problems(text.format("nonlocal done; ", "await watch()")) == []
+    (found,) = problems(text.format("nonlocal done; ", "await ctx.run(watch)"))
+    assert found.code == "lost_in_branch"  # `nonlocal` would not help
+
+
+def test_variables_of_two_functions_within_it_are_left_alone() -> None:
+    first = "async def a():\n        done = ''\n        return done\n    "
+    assert problems(f"{first}async def b(): done = 'b'\n    await a(), await b()") == []

@@ -161,3 +161,34 @@ def test_a_helper_is_checked_unless_its_ctx_is_another(annotation: str, count: i
     async def flow(ctx): return await leg(ctx, 1)
     """
     assert len(check_code(read_code({"shop": ("shop.py", dedent(text))}))) == count
+
+
+@pytest.mark.parametrize(
+    ("call", "message", "hint"),
+    [
+        (
+            "ctx.event('paid', 'A-1')",
+            "ctx.event takes 1 argument by position, not 2",
+            "it is ctx.event(name, *, key, match, timeout, type)",
+        ),
+        (
+            "ctx.approval('buy', given, ['ana'])",
+            "ctx.approval takes 2 arguments by position, not 3",
+            "it is ctx.approval(type, data, *, approvers, need, timeout)",
+        ),
+        ("ctx.event()", "ctx.event needs 'name'", "it is ctx.event(name, *, key, match, timeout, type)"),
+        ("ctx.sleep()", "ctx.sleep needs 'duration'", "it is ctx.sleep(duration)"),
+    ],
+)
+def test_arguments_that_do_not_fit_an_operation_are_told(call: str, message: str, hint: str) -> None:
+    (found,) = problems(f"return await {call}")
+    assert (found.code, found.message, found.hint) == ("bad_arguments", message, hint)
+
+
+@pytest.mark.parametrize(
+    "call",
+    ["ctx.event(*given)", "ctx.event(**given)", "ctx.event(name='paid')", "ctx.approval()", "ctx.step(any_of, 1)",
+     "ctx.all(other(ctx, 1), other(ctx, 2))", "ctx.map(items=given, function=pay)", "ctx.send('paid', given, key='a')"],
+)  # fmt: skip
+def test_arguments_that_fit_an_operation_are_left_alone(call: str) -> None:
+    assert problems(f"return await {call}") == []

@@ -50,6 +50,11 @@ def problems(body: str) -> list[Problem]:
             "bad_value",
             "write an asterisk: asyncio.gather(*[…])",
         ),
+        (
+            "async def leg(): ...\n    task = asyncio.create_task(leg)\n    return await task",
+            "bad_value",
+            "call it, or give an operation: asyncio.create_task(ctx.step(function, …))",
+        ),
         ("return await ctx.map([1, 2], pay)", "bad_value", "ctx.map(function, items)"),
         ("return await ctx.map(pay(1), [1, 2])", "bad_step", "give the function itself: ctx.map(pay, …)"),
         (
@@ -60,8 +65,16 @@ def problems(body: str) -> list[Problem]:
         ("async with asyncio.timeout('2h'): await ctx.event('a')", "bad_duration", "write 7200"),
         ("await asyncio.wait_for(ctx.event('a'), timeout='soon')", "bad_duration", "write a number of seconds"),
         ("for one in ctx.as_completed(given): given = one", "bad_await", "async for … in ctx.as_completed(…)"),
-        ("return [ctx.step(pay, n) for n in given]", "never_awaited", "return await ctx.all(*[…])"),
-        ("legs = [ctx.step(pay, 1)]\n    return legs", "never_awaited", "return await ctx.all(*[…])"),
+        (
+            "return [ctx.step(pay, n) for n in given]",
+            "never_awaited",
+            "await them: ctx.all(*[…]) gives a list of their results",
+        ),
+        (
+            "legs = [ctx.step(pay, 1)]\n    return legs",
+            "never_awaited",
+            "await them: ctx.all(*[…]) gives a list of their results",
+        ),
     ],
 )
 def test_what_cannot_be_given_is_told(line: str, code: str, hint: str) -> None:

@@ -100,14 +100,14 @@ class _Body:
         yield from wrong_forms(self._function)
         yield from wrong_attributes(self._function)
         yield from wrong_conditions(self._function, self._given)
-        yield from wrong_handlers(self._function)
+        yield from wrong_handlers(self._function, self._given)
         yield from wrong_results(self._function, self._called)
         yield from wrong_operands(self._function, self._given, self._meaning)
         yield from wrong_locks(self._function, self._meaning)
         yield from endless_loops(self._nodes)
         yield from misplaced_contexts(self._function, self._given)
-        yield from used_unawaited(self._function)
-        yield from returned_unawaited(self._function, self._is_async)
+        yield from used_unawaited(self._function, self._given, self._meaning)
+        yield from returned_unawaited(self._function, self._is_async, self._meaning)
 
     def _of_name(self, node: ast.Attribute | ast.Name) -> Iterator[Problem]:
         """What is read without a call: the environment, and properties."""

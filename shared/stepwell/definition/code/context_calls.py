@@ -24,7 +24,7 @@ from stepwell.definition.context_values import (
     wrong_tolerate,
 )
 from stepwell.definition.durations import parse_duration, show_duration
-from stepwell.definition.text import closest
+from stepwell.definition.text import closest, counted
 from stepwell.errors import InvalidInput, UserError
 from stepwell.limits import YEAR_MS
 
@@ -33,6 +33,7 @@ Called = Callable[[ast.expr], Def | ast.Lambda | None]
 
 _TO_A_FUNCTION = frozenset({"step", "child"})  # another name is that of a parameter, and checked with those
 _MUST_BE_NAMED = frozenset({"callback", "transact"})  # others take an empty name for none
+_OF_ANY_NUMBER = frozenset({"all", "child", "first", "lock", "run", "step"})
 _UNTIL = "give the datetime itself, as in ctx.sleep(when)"
 _WITHOUT_MAXIMUM = frozenset({"until", "step", "run"})  # of steps, `code_limits` tells
 
@@ -46,6 +47,7 @@ def wrong_calls(function: Function, called: Called) -> Iterator[Wrong]:
             case ast.Call(func=ast.Attribute(value=ast.Name(name), attr=operation)) if name == CONTEXT:
                 if operation in OPTIONS:
                     yield from _unknown(node, operation, called)
+                    yield from _miscounted(node, operation)
                     yield from _refused(node, operation)
 
 
@@ -64,6 +66,22 @@ def _unknown(call: ast.Call, operation: str, called: Called) -> Iterator[Wrong]:
         if given.arg is not None and given.arg not in own:
             hint = _UNTIL if (operation, given.arg) == ("sleep", "until") else closest(given.arg, options)
             yield given, "bad_arguments", f"ctx.{operation} has no option {given.arg!r}", hint
+
+
+def _miscounted(call: ast.Call, operation: str) -> Iterator[Wrong]:
+    """What is given by position that goes by name alone, and what an operation cannot do without."""
+    names, options = PARAMETERS[operation], MAP_OPTIONS if operation == "map" else OPTIONS[operation]
+    given = [one.arg for one in call.keywords]
+    if None in given or any(isinstance(one, ast.Starred) for one in call.args):
+        return  # what these hold is known only when it runs
+    hint = f"it is ctx.{operation}({', '.join((*names, '*', *options) if options else names)})"
+    if len(call.args) > len(names) and operation not in _OF_ANY_NUMBER:
+        message = f"ctx.{operation} takes {counted(len(names), 'argument')} by position, not {len(call.args)}"
+        yield call, "bad_arguments", message, hint
+    needed = names[: 2 if operation == "map" else 1] if operation != "approval" else ()
+    lacking = [one for one in needed[len(call.args) :] if one not in given]
+    if lacking and all(one in options or one in names for one in given):
+        yield call, "bad_arguments", f"ctx.{operation} needs {', '.join(map(repr, lacking))}", hint
 
 
 def _refused(call: ast.Call, operation: str) -> Iterator[Wrong]:

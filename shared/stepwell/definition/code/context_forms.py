@@ -16,6 +16,8 @@ _OF_OPERATIONS = frozenset({"all", "first"})
 TIMED = frozenset({"sleep", "timer"})
 AWAITED = frozenset({"all", "approval", "callback", "child", "event", "first", "map", "run", "send", "sleep", "step",
                      "timer", "transact", "until"})  # fmt: skip
+_LEVELS = frozenset({"critical", "debug", "error", "exception", "info", "warning"})
+_OF_LOGS = frozenset({"exc_info", "extra", "stack_info", "stacklevel"})
 SEVERAL = (ast.List, ast.Tuple, ast.Set, ast.ListComp, ast.GeneratorExp, ast.SetComp)
 
 
@@ -29,6 +31,8 @@ def wrong_forms(function: Function) -> Iterator[Wrong]:
                 yield from _awaited(node)
             case ast.With():
                 yield from _entered(node)
+            case ast.Raise(exc=ast.Call() as made) if operation_of(made) == "continue_as":
+                yield node, "never_returned", "ctx.continue_as(…) is raised, and is no exception", "return it"
             case ast.Call():
                 yield from _given_together(node)
                 yield from _called(node)
@@ -67,6 +71,13 @@ def _given_together(node: ast.Call) -> Iterator[Wrong]:
 def _called(node: ast.Call) -> Iterator[Wrong]:
     if operation_of(node) == "log":
         yield node, "bad_value", "ctx.log is a logger, not a function", "ctx.log.info(…)"
+    match node:
+        case ast.Call(func=ast.Attribute(value=ast.Attribute(value=ast.Name(name), attr="log"), attr=level)):
+            unknown = (one for one in node.keywords if one.arg is not None and one.arg not in _OF_LOGS)
+            if name == CONTEXT and level in _LEVELS and (first := next(unknown, None)):
+                value = ast.unparse(first.value)[:40]
+                hint = f'ctx.log.{level}("… %s", {value}), or extra={{"{first.arg}": {value}}}'
+                yield node, "bad_arguments", f"ctx.log.{level} has no option {first.arg!r}", hint
 
 
 def _gone_through(node: ast.For | ast.AsyncFor | ast.comprehension) -> Iterator[Wrong]:

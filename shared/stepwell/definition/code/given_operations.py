@@ -15,6 +15,8 @@ from stepwell.errors import UserError
 
 _OF_OPERATIONS = frozenset({"all", "first", "start"})
 _GATHER = "asyncio.gather"
+_OF_ASYNCIO = frozenset({_GATHER, "asyncio.create_task", "asyncio.ensure_future"})
+_SINGLE = frozenset({"start", ""})  # and those of asyncio, but for `gather`
 _SECONDS = {"asyncio.sleep": 0, "asyncio.timeout": 0, "asyncio.wait_for": 1}  # the place of their seconds
 _NAMES = frozenset({"delay", "timeout"})
 _ZONE = 7  # the place of a datetime's time zone
@@ -30,10 +32,10 @@ def wrong_operands(function: Function, called: Called, meaning: Callable[[ast.ex
         if isinstance(node, ast.Call):
             operation, full = operation_of(node), meaning(node.func)
             what = f"ctx.{operation}" if operation else full
-            if operation in _OF_OPERATIONS or full == _GATHER:
+            if operation in _OF_OPERATIONS or full in _OF_ASYNCIO:
                 yield from _awaited(node, what)
                 yield from _functions(node, what, called)
-                if operation != "start":
+                if operation not in _SINGLE or full == _GATHER:
                     yield from _collected(node, what, several, is_written=full == _GATHER)
             elif operation == "map" and node.args and isinstance(node.args[0], (*SEVERAL, ast.Dict)):
                 yield node.args[0], "bad_value", "ctx.map takes the function first", "ctx.map(function, items)"

@@ -185,7 +185,9 @@ def is_property(method: Def) -> bool:
 
 def makes_coroutine(function: ast.AST | None) -> bool:
     """Tells whether a call of it certainly makes a coroutine: a decorator may make something else of the function."""
-    return isinstance(function, ast.AsyncFunctionDef) and not function.decorator_list
+    if not isinstance(function, ast.AsyncFunctionDef) or function.decorator_list:
+        return False
+    return not any(isinstance(one, ast.Yield) for one in own_nodes(function))
 
 
 def own_nodes(function: Def) -> Iterator[ast.AST]:

@@ -6,52 +6,92 @@ import ast
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 
-from stepwell.definition.code.context_calls import Wrong
+from stepwell.definition.code.context_calls import Called, Wrong
 from stepwell.definition.code.context_forms import AWAITED, operation_of
 from stepwell.definition.code.context_names import may_be_workflows
-from stepwell.definition.code.modules import Function, own_nodes
+from stepwell.definition.code.modules import Function, makes_coroutine, own_nodes
 
 COROUTINES = frozenset({"asyncio.sleep", "asyncio.wait", "asyncio.wait_for"})  # they do nothing unless awaited
+_FUTURES = frozenset({"asyncio.create_task", "asyncio.ensure_future", "asyncio.gather", "ctx.start"})
+_STORES = frozenset({"child", "continue_as", "send", "step"})
 _OF_OPERATIONS = frozenset({"cancel", "close", "done", "send", "throw", "url"})  # attributes that are no result's
 
 
-def used_unawaited(function: Function) -> Iterator[Wrong]:
-    """Yields each operation that is used before it is awaited, and each that a variable keeps in vain."""
+def used_unawaited(function: Function, called: Called, meaning: Callable[[ast.expr], str]) -> Iterator[Wrong]:
+    """Yields each operation, and coroutine of the folder, that is used before it is awaited, or kept in vain.
+
+    `called`: returns the function of a name. `meaning`: returns the full name of what an expression is.
+    """
     if not may_be_workflows(function):
         return
     nodes = list(ast.walk(function.node))
+    variables = dict(kept(nodes))
     values = [one for node in nodes for one in values_in(node)]
     used = {id(one) for one in values}
     failing = {id(one) for node in nodes for one in _parts_in(node)}
-    loads = ((made, [id(one) for one in _loads(nodes, name)]) for name, made in kept(nodes))
+    loads = ((made, [id(one) for one in _loads(nodes, name)]) for name, made in variables.items())
     in_vain = (made for made, read in loads if used.issuperset(read) or not failing.isdisjoint(read))
-    for made in (*values, *in_vain):
+    given = (variables.get(one.id, one) if isinstance(one, ast.Name) else one for one in _stored(nodes))
+    told = {id(made): made for made in (*values, *in_vain, *given)}
+    for made in told.values():
         if (name := operation_of(made)) in AWAITED:
             what = f"the operation ctx.{name}(…) is not awaited, and has no result"
             yield made, "never_awaited", what, f"await ctx.{name}(…)"
+        elif isinstance(made, ast.Call) and makes_coroutine(called(made.func)):
+            what = f"{ast.unparse(made.func)}(…)"
+            yield made, "never_awaited", f"{what} is not awaited, and has no result", f"await {what}"
+    for node in nodes:
+        of = node.value if isinstance(node, ast.Subscript) else None
+        task = variables.get(of.id) if isinstance(of, ast.Name) else of
+        if isinstance(task, ast.Call) and (what := _future(task, meaning)):
+            yield node, "never_awaited", f"{what}(…) is not awaited, and has no items", f"await {what}(…)"
 
 
-def returned_unawaited(function: Function, is_async: Callable[[ast.expr], bool]) -> Iterator[Wrong]:
+def returned_unawaited(
+    function: Function, is_async: Callable[[ast.expr], bool], meaning: Callable[[ast.expr], str]
+) -> Iterator[Wrong]:
     """Yields what a workflow returns that it is to await. `is_async`: whether a name is a coroutine function's."""
     if function.mark != "workflow":
         return
-    several = {name: made for name, made in kept(ast.walk(function.node)) if _operation_in(made)}
+    nodes = list(ast.walk(function.node))
+    several = {name: made for name, made in kept(nodes) if _operation_in(made)}
     for node in own_nodes(function.node):
         made = node.value if isinstance(node, ast.Return) else None
-        if made is not None and (
-            name := _operation_in(several.get(made.id, made) if isinstance(made, ast.Name) else made)
-        ):
+        made = several.get(made.id) if isinstance(made, ast.Name) else made
+        if made is not None and (name := _operation_in(made)):
             message = f"operations of ctx.{name}(…) are returned in a collection, and not awaited"
-            yield node, "never_awaited", message, "return await ctx.all(*[…])"
-        elif isinstance(made, ast.Call) and (operation_of(made) in AWAITED or is_async(made.func)):
+            yield node, "never_awaited", message, "await them: ctx.all(*[…]) gives a list of their results"
+        elif isinstance(made, ast.Call) and (
+            operation_of(made) in AWAITED or is_async(made.func) or _future(made, meaning)
+        ):
             called = f"{ast.unparse(made.func)}(…)"
             yield node, "never_awaited", f"{called} is returned, and not awaited", f"return await {called}"
+
+
+def _future(made: ast.Call, meaning: Callable[[ast.expr], str]) -> str:
+    """The name of what makes a task, or a future of several; "" for anything else."""
+    full = "ctx.start" if operation_of(made) == "start" else meaning(made.func)
+    return full if full in _FUTURES else ""
+
+
+def _stored(nodes: Iterable[ast.AST]) -> Iterator[ast.expr]:
+    """Yields what is stored: the arguments of steps and children, the payloads of events, items of `ctx.state`."""
+    for node in nodes:
+        match node:
+            case ast.Call(args=[_, *args], keywords=keywords) if operation_of(node) in _STORES:
+                yield from args
+                yield from (one.value for one in keywords)
+            case ast.Assign(targets=[ast.Subscript(value=ast.Attribute(ast.Name("ctx"), "state"))], value=value):
+                yield value
+            case ast.For(iter=ast.Call() as value) | ast.AsyncFor(iter=ast.Call() as value):
+                if not operation_of(value):  # an operation that is written there is told as `bad_await`
+                    yield value
 
 
 def _operation_in(value: ast.expr) -> str:
     """The name of an operation that a collection is written with; "" if there is none."""
     match value:
-        case ast.List(elts=parts) | ast.Tuple(elts=parts):
+        case ast.List(elts=parts) | ast.Tuple(elts=parts) | ast.Dict(values=parts):
             return next((name for one in parts if (name := operation_of(one)) in AWAITED), "")
         case ast.ListComp(elt=one) | ast.GeneratorExp(elt=one) | ast.SetComp(elt=one) | ast.DictComp(value=one):
             return name if (name := operation_of(one)) in AWAITED else ""
