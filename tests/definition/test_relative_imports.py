@@ -58,3 +58,13 @@ def test_a_relative_import_fails_as_check_says(tmp_path: Path) -> None:
         Registry(tmp_path).function("python:shop.charge")
     told(tmp_path, "billing/shop.py", "from .rates import EU")
     assert callable(Registry(tmp_path).function("python:billing.shop.charge"))
+
+
+def test_a_module_that_a_package_has_too_is_a_warning(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text('[tool.stepwell]\nworkflows = "shop/flows"\npackages = ["shop"]\n')
+    flows = tmp_path / "shop" / "flows"
+    flows.mkdir(parents=True)
+    (tmp_path / "shop" / "mail.py").write_text("def notify(): ...\n")
+    (flows / "steps.py").write_text(f"from ..mail import notify\n{STEP}")
+    found = [one for one in check_path(flows)[1] if one.code == "unknown_import"]
+    assert [(one.severity, one.hint) for one in found] == [("warning", "from mail import notify")]

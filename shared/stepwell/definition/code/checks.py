@@ -64,7 +64,9 @@ class _Body:
         self._parameters = list(ast.walk(function.node.args))
         self._told: set[int] = set()
         self._nested = {one.name for one in ast.walk(function.node) if isinstance(one, Def) and one != function.node}
-        self._variables = variables_of(function) | dict.fromkeys(self._nested)
+        self._variables = variables_of(function)
+        self._ambiguous = self._nested & self._variables.keys()
+        self._variables |= dict.fromkeys(self._nested)
         self._locals = self._variables.keys()
         problems = [
             name for name, value in self._variables.items() if isinstance(value, ast.Call) and self._is_source(value)
@@ -200,7 +202,9 @@ class _Body:
         return next((one for one in found if isinstance(node, ast.Name) and one.name == node.id), None)
 
     def _given(self, node: ast.expr) -> Def | ast.Lambda | None:
-        """The function that an operation is given."""
+        """The function that an operation is given; None for a name that is a variable as well."""
+        if isinstance(node, ast.Name) and node.id in self._ambiguous:
+            return None
         called = self._called(node)
         return node if isinstance(node, ast.Lambda) else self._inner(node) or (called.node if called else None)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from importlib.util import find_spec
+from pathlib import Path
 
 from stepwell.definition.code.modules import Code, Module, imported_from, package_of, problem_at
 from stepwell.definition.text import closest
@@ -32,7 +33,8 @@ def check_imports(code: Code, texts: Mapping[str, tuple[str, str]], targets: Col
         for imported, node in needed:
             todo += [one for one in (imported, imported.rpartition(".")[0]) if one in texts]
             if isinstance(node, ast.ImportFrom) and _is_beyond(node, code.modules[name]):
-                found.append(_relative(imported, file, node))
+                names = [one for one, (other, _) in texts.items() if Path(other).resolve() == Path(file).resolve()]
+                found.append(_relative(imported, file, node, is_certain=len(names) == 1))
             elif not _is_there(imported, texts):
                 found.append(_missing(imported, file, node))
             elif isinstance(node, ast.ImportFrom) and (module := code.modules.get(imported)):
@@ -88,12 +90,13 @@ def _is_beyond(node: ast.ImportFrom, module: Module) -> bool:
     return node.level > len(package_of(module))
 
 
-def _relative(imported: str, file: str, node: ast.ImportFrom) -> Problem:
+def _relative(imported: str, file: str, node: ast.ImportFrom, *, is_certain: bool) -> Problem:
+    """`is_certain`: no package has the module under another name, by which it may be imported too."""
     names = ", ".join(one.name for one in node.names)
     written = f"{'.' * node.level}{node.module or ''}"
     message = f"`from {written} import {names}` fails: this module is imported by its name alone, without a package"
     hint = f"from {imported} import {names}" if imported else f"import {names}"
-    return problem_at(node, file, "unknown_import", message, hint)
+    return problem_at(node, file, "unknown_import", message, hint, "error" if is_certain else "warning")
 
 
 def _no_such_name(module: Module, name: str, file: str, node: ast.stmt) -> Problem:
