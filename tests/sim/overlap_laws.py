@@ -27,7 +27,7 @@ def law_13_overlap(world: World) -> Iterator[str]:
     logs = world.logs.look()
     busy = {token for actor in world.actors for run_id, token in [actor.step] if run_id == world.run_id}
     for opened in [opened for token, log in logs.records.items() for opened in forks_of(token, log)]:
-        if any(_is_told_later(world, logs, branch) for branch in opened.branches):
+        if _is_opened_later(world, opened) or any(_is_told_later(world, logs, branch) for branch in opened.branches):
             continue
         first = 0
         for group in opened.fork.groups if opened.closed_by is None else ():
@@ -57,6 +57,13 @@ def _rests(world: World, logs: Logs, branch: str) -> bool:
     coming = [envelope for envelope in world.envelopes if envelope.at_ms > world.now_ms]
     sharing = [actor.envelope for actor in world.actors if world.now_ms < actor.since_ms + FORK_SHARED_MS]
     return _is_for(world, logs, branch, [*coming, *sharing])
+
+
+def _is_opened_later(world: World, opened: Opened) -> bool:
+    """Whether the message that lets its branches begin waits in the queue: who wrote the fork has died."""
+    wake = Wake(world.run_id, opened.slot, opened.parent)
+    coming = [one for one in world.envelopes if one.kind != "client" and one.at_ms > world.now_ms]
+    return any({wake.id, replace(wake, late=True).id} & _names(one) for one in coming)
 
 
 def _is_told_later(world: World, logs: Logs, branch: str) -> bool:
