@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from stepwell.definition.code.context_calls import Called, Wrong
 from stepwell.definition.code.context_forms import AWAITED, operation_of
@@ -26,13 +26,7 @@ def used_unawaited(function: Function, called: Called, meaning: Callable[[ast.ex
         return
     nodes = list(ast.walk(function.node))
     variables = dict(kept(nodes))
-    values = [one for node in nodes for one in values_in(node)]
-    used = {id(one) for one in values}
-    failing = {id(one) for node in nodes for one in _parts_in(node)}
-    loads = ((made, [id(one) for one in _loads(nodes, name)]) for name, made in variables.items())
-    in_vain = (made for made, read in loads if used.issuperset(read) or not failing.isdisjoint(read))
-    given = (variables.get(one.id, one) if isinstance(one, ast.Name) else one for one in _stored(nodes))
-    told = {id(made): made for made in (*values, *in_vain, *given)}
+    told = {id(made): made for made in _needed(nodes, variables)}
     for made in told.values():
         if (name := operation_of(made)) in AWAITED:
             what = f"the operation ctx.{name}(…) is not awaited, and has no result"
@@ -45,6 +39,19 @@ def used_unawaited(function: Function, called: Called, meaning: Callable[[ast.ex
         task = variables.get(of.id) if isinstance(of, ast.Name) else of
         if isinstance(task, ast.Call) and (what := _future(task, meaning)):
             yield node, "never_awaited", f"{what}(…) is not awaited, and has no items", f"await {what}(…)"
+
+
+def _needed(nodes: Sequence[ast.AST], variables: Mapping[str, ast.expr]) -> Iterator[ast.expr]:
+    """Yields the expressions whose values are needed, and those that a variable keeps for nothing else."""
+    values = [one for node in nodes for one in values_in(node)]
+    yield from values
+    used = {id(one) for one in values}
+    failing = {id(one) for node in nodes for one in _parts_in(node)}
+    for name, made in variables.items():
+        read = [id(one) for one in _loads(nodes, name)]
+        if used.issuperset(read) or not failing.isdisjoint(read):
+            yield made
+    yield from (variables.get(one.id, one) if isinstance(one, ast.Name) else one for one in _stored(nodes))
 
 
 def returned_unawaited(
