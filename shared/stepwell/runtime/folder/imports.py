@@ -33,8 +33,8 @@ def check_imports(code: Code, texts: Mapping[str, tuple[str, str]], targets: Col
         for imported, node in needed:
             todo += [one for one in (imported, imported.rpartition(".")[0]) if one in texts]
             if isinstance(node, ast.ImportFrom) and _is_beyond(node, code.modules[name]):
-                names = [one for one, (other, _) in texts.items() if Path(other).resolve() == Path(file).resolve()]
-                found.append(_relative(imported, file, node, is_certain=len(names) == 1))
+                several = [one for one, _ in texts.values() if Path(one).resolve() == Path(file).resolve()]
+                found.append(_relative(imported, file, node, is_certain=len(several) == 1))
             elif not _is_there(imported, texts):
                 found.append(_missing(imported, file, node))
             elif isinstance(node, ast.ImportFrom) and (module := code.modules.get(imported)):
