@@ -189,6 +189,27 @@ MISTAKES = [
         "`charge`",
     ),
     (
+        "a step's output without `output`",
+        TIMELINE + "  - {name: a, run: x}\n  - name: b\n    run: x\n    input: '{{ steps.a.y }}'",
+        "unknown_name",
+        6,
+        "write steps.a.output.y",
+    ),
+    (
+        "a step's output without `output`, in an address",
+        TIMELINE + "  - {name: a-b, run: x}\n  - name: b\n    run: \"http:GET https://x.com/{{ steps['a-b'].y }}\"",
+        "unknown_name",
+        5,
+        "write steps['a-b'].output.y",
+    ),
+    (
+        "a fact that runs do not have",
+        TIMELINE + "  - name: a\n    run: x\n    input: {team: '{{ run.tag.team }}'}",
+        "unknown_name",
+        5,
+        "`tags`",
+    ),
+    (
         "an event in an input",
         TIMELINE + "  - name: a\n    run: x\n    input: '{{ event.id }}'",
         "no_event",
@@ -312,6 +333,29 @@ def test_a_mistake_has_its_code_its_line_and_a_hint(text: str, code: str, line: 
     assert line in [problem.line for problem in found], [str(problem) for problem in found]
     assert any(said in problem.message + problem.hint for problem in found), [str(problem) for problem in found]
     assert not any("pydantic" in str(problem) for problem in compiled.problems)
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        "steps.a.output.y",
+        "steps.a.error.type",
+        "steps['a'].attempts",
+        "has(steps.a.y)",
+        "steps[input.step].output",
+        "steps.map(name, steps[name].status)",
+        "input.steps.a.y",
+        "[input].map(steps, steps.a.y)",
+        "run.tags.team",
+        "run['started_at']",
+        "input.run.tag",
+        "run[input.fact]",
+    ],
+)
+def test_what_steps_and_runs_have_or_what_cannot_be_told_may_be_read(read: str) -> None:
+    text = "  - {name: a, run: x, timeout: 5s}\n  - {name: b, run: x, timeout: 5s, input: {x: '{{ READ }}'}}"
+    read = read.replace("'", "''")
+    assert compile_definition(TIMELINE + text.replace("READ", read)).problems == ()
 
 
 ENTRY = TIMELINE + "  - name: a\n    "

@@ -398,3 +398,36 @@ def test_a_long_way_is_shortened_in_the_middle() -> None:
     chain = "".join(f"n{i}: {{transitions: [{{to: n{i + 1}}}]}}\n" for i in range(50))
     (problem,) = checked(chain + "n50: {fan_in: {}}").errors
     assert "(n0 -> n1 -> n2 -> n3 -> … -> n47 -> n48 -> n49 -> n50)" in problem.message
+
+
+@pytest.mark.parametrize(
+    ("read", "told"),
+    [
+        ("state.ocr", True),
+        ("state.words", True),
+        ("steps.ocr.output", True),
+        ("state.parts", False),
+        ("state.split", False),
+        ("steps.split.output", False),
+        ("state.unwritten", False),
+    ],
+)
+def test_what_only_branches_write_is_to_be_read_where_the_join_puts_it(read: str, told: bool) -> None:
+    made = checked(f"""\
+        split: {{fan_out: all, transitions: [{{to: ocr}}, {{to: meta}}]}}
+        ocr: {{run: python:m.f, timeout: 5s, output: {{words: "{{{{ result.w }}}}"}}, transitions: [{{to: gather}}]}}
+        meta: {{run: python:m.f, timeout: 5s, transitions: [{{to: gather}}]}}
+        gather: {{fan_in: {{target: parts}}, transitions: [{{to: last}}]}}
+        last: {{run: python:m.f, timeout: 5s, input: {{a: "{{{{ {read} }}}}"}}}}
+        """)
+    found = [(one.severity, one.line, one.hint) for one in made.problems if one.code == "left_in_branch"]
+    hint = "the join `gather` puts what the branches wrote into `state.parts`: read it there"
+    assert found == ([("warning", 7, hint)] if told else [])
+
+
+def test_a_name_that_the_path_outside_of_the_fork_writes_too_may_be_read() -> None:
+    made = checked("""\
+        split: {transitions: [{to: ocr, foreach: input.pages}, {to: ocr}]}
+        ocr: {run: python:m.f, timeout: 5s, input: {before: "{{ state.ocr }}"}, transitions: [{to: end}]}
+        """)
+    assert not [one for one in made.problems if one.code == "left_in_branch"]

@@ -514,3 +514,13 @@ def test_the_sweeper_lets_no_branch_begin_before_its_turn() -> None:
     assert run_now(world.sweeper.sweep(60_000)) == ()
     world.deliver()
     assert waiting(world, run_id, 5) == [0, 1]
+
+
+@pytest.mark.parametrize("read", ["state.score", "steps.score.output"])
+def test_what_a_branch_wrote_under_its_own_names_is_not_there_after_the_join(read: str) -> None:
+    """`stepwell check` warns of it."""
+    world = World(mapping().replace("run: python:m.total", f'run: python:m.total, input: "{{{{ {read} }}}}"'))
+    world.steps.of["score"] = lambda call: call.input["item"]
+    run_id = world.start(given=[1, 2])
+    world.deliver()
+    assert world.header(run_id).status is Status.FAILED

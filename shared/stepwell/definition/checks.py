@@ -11,6 +11,8 @@ from stepwell.definition.graph import END, Node, Rule
 from stepwell.definition.text import closest, pointer_part
 
 MANY_STEPS = 10
+_OF_STEPS = ("output", "status", "attempts", "error")
+_OF_RUN = ("id", "workflow", "started_at", "tags")
 UNTIMED = "step_without_timeout"
 _WITH_EVENT = ("match", "output", "when", "next_when")  # the keys that may read `event`
 
@@ -31,6 +33,18 @@ def check_steps_read(context: Context, nodes: Mapping[str, Node]) -> None:
     for name, path in context.steps_read:
         if name not in nodes:
             context.add("unknown_step", f"`steps.{name}` names no node", path, closest(name, nodes))
+
+
+def check_members_read(context: Context, nodes: Mapping[str, Node]) -> None:
+    """Reports members that `run` and the steps never have. A definition that is deployed is left as it is."""
+    for (owner, *inner), path in () if context.trusted else context.members_read:
+        name = inner[-1]
+        if owner == "run" and name not in _OF_RUN:
+            context.add("unknown_name", f"`run` has no `{name}`", path, closest(name, _OF_RUN))
+        elif owner == "steps" and inner[0] in nodes and name not in _OF_STEPS:
+            step = f"steps.{inner[0]}" if inner[0].isidentifier() else f"steps['{inner[0]}']"
+            hint = f"write {step}.output.{name}; a step has {', '.join(_OF_STEPS)}"
+            context.add("unknown_name", f"`{step}` has no `{name}`", path, hint)
 
 
 def check_events_read(context: Context) -> None:

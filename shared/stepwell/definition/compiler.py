@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from stepwell.definition.called import Called
-from stepwell.definition.checks import check_events_read, check_graph, check_steps_read, lint
+from stepwell.definition.checks import check_events_read, check_graph, check_members_read, check_steps_read, lint
 from stepwell.definition.clauses.compensation import check_listed, compensate_on, lint_compensation
 from stepwell.definition.clauses.events import Setting, events_of, settings_at
 from stepwell.definition.clauses.flow import concurrency_of, durability_of, gathering_of, max_cost_of, rate_limit_of
@@ -233,6 +233,7 @@ def _compile(context: Context, document: Mapping[str, Json], flawed: bool = Fals
         return None
     paths = _paths(context, document, nodes)
     check_steps_read(context, nodes)
+    check_members_read(context, nodes)
     check_events_read(context)
     if written_as == "function":
         lint_function(context, document)

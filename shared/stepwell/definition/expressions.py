@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from stepwell.definition.cel.compile import STRINGS, bare, compile_source
+from stepwell.definition.cel.compile import STRINGS, Compiled, bare, compile_source
 from stepwell.definition.compiled import Collection, Expression
 from stepwell.definition.formats.variables import SOURCES, Lookup, lookup_of, variable, words_of
 from stepwell.definition.graph import Json
@@ -33,7 +33,7 @@ _OPEN, _CLOSE = "{{", "}}"
 class CelExpression:
     """One CEL expression."""
 
-    __slots__ = ("_code", "_given", "_variables", "names", "reads_error", "state", "steps", "text")
+    __slots__ = ("_code", "_given", "_variables", "members", "names", "reads_error", "state", "steps", "text")
 
     def __init__(self, text: str, source: str, names: tuple[str, ...], variables: frozenset[str] = frozenset()) -> None:
         compiled, given = compile_source(source, (*names, *sorted(variables)))
@@ -44,6 +44,7 @@ class CelExpression:
         self.state = _own(compiled.state, given)
         self.reads_error = "error" in self.names or "_last_error" in self.state
         self.steps = _own(compiled.steps, given)
+        self.members = _members(compiled, given)
 
     def evaluate(self, names: Mapping[str, Json]) -> Json:
         from stepwell.definition.cel.values import Budget  # noqa: PLC0415 - loads the library: only when needed
@@ -102,13 +103,14 @@ class Constant:
 class Template:
     """A JSON value some of whose strings contain `{{ }}`."""
 
-    __slots__ = ("_build", "names", "reads_error", "state", "steps", "text")
+    __slots__ = ("_build", "members", "names", "reads_error", "state", "steps", "text")
 
     def __init__(self, text: str, parts: list[Part], build: Callable[[Mapping[str, Json], Budget], Json]) -> None:
         self.text = text
         self.names = frozenset[str]().union(*(part.names for part in parts))
         self.state = frozenset[str]().union(*(part.state for part in parts))
         self.steps = frozenset[str]().union(*(part.steps for part in parts))
+        self.members = frozenset[tuple[str, ...]]().union(*(members_read(part) for part in parts))
         self.reads_error = any(part.reads_error for part in parts)
         self._build = build
 
@@ -174,6 +176,14 @@ def state_read(expression: Expression) -> frozenset[str]:
     return getattr(expression, "state", frozenset())
 
 
+def members_read(expression: Expression | Part) -> frozenset[tuple[str, ...]]:
+    """Returns what an expression reads as `run.<name>` and `steps.<node>.<name>`: `(run, name)`, `(steps, node, name)`.
+
+    A missing variable of the format `actions` is null, so its lookups have none.
+    """
+    return getattr(expression, "members", frozenset())
+
+
 def _items_of(value: Json) -> Sequence[Json]:
     from stepwell.definition.cel.values import Items  # noqa: PLC0415 - see above
 
@@ -198,6 +208,14 @@ def _own(members: frozenset[str | Given], given: Sequence[Literal]) -> frozenset
         return frozenset()
     found = [member if isinstance(member, str) else member.of(given) for member in members]
     return frozenset([name for name in found if isinstance(name, str)])
+
+
+def _members(compiled: Compiled, given: Sequence[Literal]) -> frozenset[tuple[str, ...]]:
+    """Returns what `members_read` returns of an expression."""
+    paths = [("run", name) for name in compiled.run] + [("steps", *pair) for pair in compiled.of_steps]
+    found = [[one if isinstance(one, str) else one.of(given) for one in path] for path in paths]
+    names = [tuple(name for name in path if isinstance(name, str)) for path in found]
+    return frozenset(named for named, path in zip(names, paths, strict=True) if len(named) == len(path))
 
 
 def _timestamp(value: Json) -> Any:

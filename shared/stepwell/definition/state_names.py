@@ -23,9 +23,9 @@ def check_state_read(context: Context, nodes: Mapping[str, Node], document: Mapp
 
     Names that begin with an underscore are the engine's.
     """
-    if context.trusted or not context.state_read or any(_writes_any(node) for node in nodes.values()):
+    if context.trusted or not context.state_read or any(writes_any(node) for node in nodes.values()):
         return
-    written = {name for node in nodes.values() for name in _written(node)} | _declared(document)
+    written = {name for node in nodes.values() for name in written_by(node)} | _declared(document)
     unknown: dict[str, str] = {}  # each with the first place that reads it
     for name, path in context.state_read:
         if name not in written and name not in OF_WAITS and not name.startswith("_"):
@@ -49,14 +49,14 @@ def _keys(output: Expression) -> set[str] | None:
     return set(named) if isinstance(named, dict) else None
 
 
-def _writes_any(node: Node) -> bool:
+def writes_any(node: Node) -> bool:
     step, wait, call = node.step, node.wait, node.call
     by_keys = step is not None and (step.writes != "result" or step.window is not None)
     of_agent = (call is not None and call.brings_variables) or (wait is not None and wait.window is not None)
     return by_keys or of_agent or any(_keys(output) is None for output in _outputs(node))
 
 
-def _written(node: Node) -> Iterator[str]:
+def written_by(node: Node) -> Iterator[str]:
     yield node.name
     for output in _outputs(node):
         yield from _keys(output) or ()

@@ -118,16 +118,29 @@ def free_names(tree: Tree) -> frozenset[str]:
 
 def members_of(tree: Tree, name: str) -> frozenset[str | Given]:
     """Returns the members of a free name read as `name.member` or `name['member']`."""
-    found: set[str | Given] = set()
+    found = (_selected(node) for node, bound in walk(tree) if name not in bound)
+    return frozenset(one[1] for one in found if one is not None and one[0] == Ident(name))
+
+
+def inner_members_of(tree: Tree, name: str) -> frozenset[tuple[str | Given, str | Given]]:
+    """Returns the members of a free name's members: `(member, inner)`. `has()` only asks whether there is one."""
+    found: set[tuple[str | Given, str | Given]] = set()
     for node, bound in walk(tree):
-        match node:
-            case Select(operand=Ident(name=owner), field=member) if owner == name and name not in bound:
-                found.add(member)
-            case Call(
-                function="_[_]", args=(Ident(name=owner), Const(value=str() as member) | (Given() as member))
-            ) if owner == name and name not in bound:
-                found.add(member)
+        if name in bound or (isinstance(node, Select) and node.test_only) or (inner := _selected(node)) is None:
+            continue
+        if (outer := _selected(inner[0])) is not None and outer[0] == Ident(name):
+            found.add((outer[1], inner[1]))
     return frozenset(found)
+
+
+def _selected(tree: Tree) -> tuple[Tree, str | Given] | None:
+    """Returns what `operand.member` or `operand['member']` reads."""
+    match tree:
+        case Select(operand=operand, field=member):
+            return operand, member
+        case Call(function="_[_]", args=(operand, Const(value=str() as member) | (Given() as member))):
+            return operand, member
+    return None
 
 
 def count(tree: Tree) -> int:

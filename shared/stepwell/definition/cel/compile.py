@@ -41,12 +41,17 @@ def library(names: tuple[str, ...]) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """What the expressions of one shape share. `state` and `steps` are the members that they read of these names."""
+    """What the expressions of one shape share: code, names, and the members that they read of some of these.
+
+    `of_steps` has the members of the members of `steps`.
+    """
 
     code: Code
     names: frozenset[str]
     state: frozenset[str | Given]
     steps: frozenset[str | Given]
+    run: frozenset[str | Given]
+    of_steps: frozenset[tuple[str | Given, str | Given]]
 
 
 def compile_source(source: str, names: tuple[str, ...]) -> tuple[Compiled, Sequence[Literal]]:
@@ -72,13 +77,14 @@ def _compile_alone(source: str, names: tuple[str, ...]) -> Compiled:
 
 @lru_cache(maxsize=SHAPES)
 def _compiled(source: str, names: tuple[str, ...], is_shape: bool) -> Compiled:
-    from stepwell.definition.cel.ast import free_names, members_of  # noqa: PLC0415 - see above
+    from stepwell.definition.cel.ast import free_names, inner_members_of, members_of  # noqa: PLC0415 - see above
     from stepwell.definition.cel.eval import compile_tree  # noqa: PLC0415 - see above
     from stepwell.definition.cel.shapes import with_places  # noqa: PLC0415 - see above
 
     tree = with_places(_parse(source, names)) if is_shape else _parse(source, names)
-    members = (members_of(tree, name) for name in ("state", "steps"))
-    return Compiled(compile_tree(tree, names), free_names(tree) & frozenset(names), *members)
+    state, steps, run = (members_of(tree, name) for name in ("state", "steps", "run"))
+    read = free_names(tree) & frozenset(names)
+    return Compiled(compile_tree(tree, names), read, state, steps, run, inner_members_of(tree, "steps"))
 
 
 def _parse(source: str, names: tuple[str, ...]) -> Tree:

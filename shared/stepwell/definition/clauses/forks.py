@@ -15,6 +15,7 @@ from functools import cache
 from stepwell.definition.checks import taken
 from stepwell.definition.formats.common import Context
 from stepwell.definition.graph import END, Node
+from stepwell.definition.state_names import writes_any, written_by
 
 ROOT = ""  # the walk of the root token; any other walk has the name of its forking node
 SHOWN_NODES = 8  # of a path in a message
@@ -37,6 +38,7 @@ def check_forks(context: Context, nodes: Mapping[str, Node], start: str, paths: 
     _check_joins(context, walks, paths)
     _check_branch_read(context, walks, paths)
     _check_own_output(context, nodes, walks, paths)
+    _check_left_in_branch(context, nodes, walks, paths)
     return {
         name: replace(node, join=next(iter(walks[name].joins), "")) if name in walks else node
         for name, node in nodes.items()
@@ -163,6 +165,37 @@ def _check_own_output(
             message = f"`state.{name}` is read in a branch, at `{reader}`, but only the branch itself writes it"
             hint = f"write branch.output.{name}: in a branch, `state` is the state before the fork"
             context.add("own_output", message, path, hint, severity="warning")
+
+
+def _check_left_in_branch(
+    context: Context, nodes: Mapping[str, Node], walks: Mapping[str, Walk], paths: Mapping[str, str]
+) -> None:
+    """Warns of `state.x` and `steps.x` outside of any fork, where only branches write `x`: a join takes it away."""
+    root = walks[ROOT].before
+    if context.trusted or any(writes_any(node) for node in nodes.values()):
+        return
+    places = {path: name for name, path in paths.items()}
+    writers: dict[str, set[str]] = {}
+    for node in nodes.values():
+        for name in written_by(node):
+            writers.setdefault(name, set()).add(node.name)
+    read = [("state", name, writers.get(name, set()), path) for name, path in context.state_read]
+    read += [("steps", name, {name}, path) for name, path in context.steps_read]
+    for kind, name, by, path in read:
+        reader = places.get("/".join(path.split("/", 3)[:3]), "")
+        walk = next((walk for walk in walks.values() if not by.isdisjoint(walk.before)), None)
+        if reader in root and walk is not None and by.isdisjoint(root):
+            message = f"`{kind}.{name}` is read at `{reader}`, and only branches write it"
+            context.add("left_in_branch", message, path, _joined(nodes, walk, name), severity="warning")
+
+
+def _joined(nodes: Mapping[str, Node], walk: Walk, name: str) -> str:
+    """Returns where to find what the branches of a fork have written."""
+    for join in walk.joins:
+        if (fan_in := nodes[join].fan_in) is not None:
+            target = fan_in.target or join
+            return f"the join `{join}` puts what the branches wrote into `state.{target}`: read it there"
+    return f"give the fork a join: it puts what the branches wrote, such as `{name}`, into the state"
 
 
 def _item_names(nodes: Mapping[str, Node], walks: Mapping[str, Walk], reader: str) -> set[str]:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from stepwell.definition.compiled import Expression
-from stepwell.definition.expressions import compile_template, state_read, steps_read, template_pieces
+from stepwell.definition.expressions import compile_template, members_read, state_read, steps_read, template_pieces
 from stepwell.definition.graph import Json, Step
 from stepwell.definition.patterns import lazy
 from stepwell.definition.targets import BadUrlError, Target, parse_url
@@ -48,7 +48,10 @@ _EXAMPLE = 'run: "http:POST https://api.example.com/refunds/{{ input.id }}"'
 class Request:
     """The request of an HTTP step, as an expression: `{method, url, headers, body}`."""
 
-    __slots__ = ("_body", "_headers", "_method", "_pieces", "names", "origin", "reads_error", "state", "steps", "text")
+    __slots__ = (
+        "_body", "_headers", "_method", "_pieces", "members", "names", "origin", "reads_error", "state", "steps",
+        "text",
+    )  # fmt: skip
 
     def __init__(self, method: str, url: str, pieces: Sequence[str | Expression], headers: _Headers, body: str) -> None:
         """Raises BadUrlError. The first of the URL's `pieces` is a literal with the whole host."""
@@ -58,6 +61,7 @@ class Request:
         self.names = frozenset[str]().union(*(part.names for part in parts))
         self.steps = frozenset[str]().union(*(steps_read(part) for part in parts))
         self.state = frozenset[str]().union(*(state_read(part) for part in parts))
+        self.members = frozenset[tuple[str, ...]]().union(*(members_read(part) for part in parts))
         self.reads_error = any(part.reads_error for part in parts)
 
     def evaluate(self, names: Mapping[str, Json]) -> Json:
@@ -88,12 +92,12 @@ class Request:
 class _Headers:
     """Headers by name. A reference to a secret stays unresolved."""
 
-    __slots__ = ("_values", "names", "reads_error", "secrets", "state", "steps", "text")
+    __slots__ = ("_values", "members", "names", "reads_error", "secrets", "state", "steps", "text")
 
     def __init__(self, secrets: Mapping[str, Json], values: Expression) -> None:
         self.secrets, self._values, self.text = secrets, values, values.text
         self.names, self.reads_error = values.names, values.reads_error
-        self.steps, self.state = steps_read(values), state_read(values)
+        self.steps, self.state, self.members = steps_read(values), state_read(values), members_read(values)
 
     def evaluate(self, names: Mapping[str, Json]) -> Json:
         return {**self.secrets, **self._values.evaluate(names)}

@@ -16,6 +16,7 @@ from stepwell.definition.durations import long_step, parse_duration
 from stepwell.definition.expressions import (
     compile_expression,
     compile_template,
+    members_read,
     state_read,
     steps_read,
     template_errors,
@@ -53,6 +54,7 @@ class Context:
         self.branch_read: list[str] = []  # the places that read `branch`
         self.event_read: list[str] = []  # the places that read `event`
         self.state_read: list[tuple[str, str]] = []  # a name in `state`, and the place that reads it
+        self.members_read: list[tuple[tuple[str, ...], str]] = []  # as `members_read` tells them, and the place
         self.called: list[Called] = []
         self.places: dict[str, str] = {}  # of nodes, where the format's own keys do not tell it: their JSON pointers
         self.default_retry: Retry | None = None  # of steps without a policy
@@ -132,6 +134,7 @@ class Context:
         self.branch_read += [path] if "branch" in expression.names else []
         self.event_read += [path] if "event" in expression.names else []
         self.state_read += [(name, path) for name in sorted(state_read(expression))]
+        self.members_read += [(member, path) for member in sorted(members_read(expression))]
         return expression
 
 
