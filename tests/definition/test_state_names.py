@@ -79,3 +79,17 @@ def test_the_variables_of_an_agent_may_come_from_anywhere() -> None:
 
 def test_the_names_that_waits_write_are_those_of_the_engine() -> None:
     assert {name for one in kind.KINDS.values() for name in one.sets} | {*_OF_CHILD} == OF_WAITS
+
+
+@pytest.mark.parametrize("read", ["order_id", "state.order_id"])
+def test_a_name_of_the_input_is_to_be_read_from_the_input(read: str) -> None:
+    schema = "input_schema: {type: object, properties: {order_id: {type: string}}}\n"
+    (found,) = compile_definition(FLOW.replace("READ", read) + schema).problems
+    assert (found.line, found.hint) == (5, "write input.order_id: it is a name of the input")
+
+
+def test_an_unknown_name_may_be_one_of_the_input_or_a_variable() -> None:
+    (found,) = compile_definition(FLOW.replace("READ", "order_id")).problems
+    assert found.hint.startswith(
+        "write input.order_id for a name of the input, state.order_id for a variable; the names"
+    )

@@ -202,6 +202,22 @@ def test_what_is_no_schedule_is_refused_by_name(text: str, code: str, told: str)
     assert told in caught.value.message
 
 
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("cron(0 9 * * MON *)", "write cron(0 9 ? * MON *)"),
+        ("cron(0 9 1 * * 2030)", "write cron(0 9 1 * ? 2030)"),
+        ("cron(0 9 * * * *)", "write cron(0 9 * * ? *)"),
+        ("cron(0 9 ? * ? *)", "write cron(0 9 * * ? *)"),
+        ("cron(0 9 1 * MON *)", "write two schedules: cron(0 9 1 * ? *) and cron(0 9 ? * MON *)"),
+    ],
+)
+def test_of_two_days_in_a_cron_the_hint_keeps_the_one_that_was_written(text: str, hint: str) -> None:
+    with pytest.raises(UserError) as caught:
+        parse_schedule(text)
+    assert caught.value.hint == hint
+
+
 @pytest.mark.parametrize("zone", ["", "Mars/Base", "Europe", "../etc/passwd", "/etc/localtime", "Europe/\0", "a" * 500])
 def test_what_is_no_time_zone_is_refused(zone: str) -> None:
     with pytest.raises(UserError, match="is not a time zone") as caught:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from stepwell.definition.graph import Json
+from stepwell.definition.text import counted
 
 _FOREACH = 'transitions: [{to: NODE, foreach: "{{ input.items }}"}]'
 _ON_ERROR = "\"error.type == 'NAME'\""
@@ -29,7 +30,8 @@ _PLACES = {
     **_CALLS,
     "step": "write run: python:module.function",
     "outputs result returns register save_as result_path": 'write output: {name: "{{ result }}"}',
-    "retries max_retries retry_count attempts max_attempts": "write retry: {max_retries: 3}",
+    "retries max_retries retry_count": "write retry: {max_retries: 3}",
+    "attempts max_attempts maximum_attempts": "write retry: {max_retries: ATTEMPTS}",
     "timeout_ms timeout_seconds time_limit deadline": "write timeout: 5s, with its unit",
     "execution": "write its retry_policy and its timeout at the node itself",
     "delay pause duration seconds timer sleep_seconds": "write sleep: 5m",
@@ -125,7 +127,8 @@ HINTS: dict[str, dict[str, str]] = {
             "form payload message": "write data: {name: value}",
         },
         "RetryDef": {
-            "max max_attempts attempts count limit times retries": "write max_retries: 3",
+            "max count limit times retries": "write max_retries: 3",
+            "max_attempts maximum_attempts attempts": "write max_retries: ATTEMPTS",
             "delay interval interval_seconds initial_interval min_delay": "write initial_delay: 1s",
             "multiplier backoff_rate factor backoff_coefficient": "write backoff: constant, linear or exponential",
             "max_interval max_delay_seconds": "write max_delay: 60s",
@@ -156,13 +159,23 @@ HINTS: dict[str, dict[str, str]] = {
 }
 
 
+def _with_attempts(hint: str, value: Json) -> str:
+    """Fills in the retries for this number of attempts, of which the first is no retry."""
+    if "ATTEMPTS" not in hint:
+        return hint
+    is_count = isinstance(value, int) and not isinstance(value, bool) and value > 0
+    attempts = value if is_count else 3
+    made = hint.replace("ATTEMPTS", str(attempts - 1))
+    return f"{made}, which is {counted(attempts, 'attempt')}: the first is no retry"
+
+
 def meant_by(model: str, key: str, value: Json, known: Collection[str]) -> str:
     """Returns how to write what an unknown key means in this model, if other tools have such a key; else "".
 
     `value`: what the key has; `known`: the model's keys.
     """
     if hint := HINTS.get(model, {}).get(key):
-        return hint
+        return _with_attempts(hint, value)
     if model in ("EntryDef", "DagStepDef") and isinstance(value, dict) and value.keys() <= set(known):
         return f"write its name beside what it does: - {{name: {key}, {next(iter(value), 'run')}: …}}"
     return ""

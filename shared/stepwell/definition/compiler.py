@@ -26,7 +26,7 @@ from stepwell.definition.graph import Graph, Json, Node
 from stepwell.definition.guidelines import lint_guidelines
 from stepwell.definition.input_names import check_input_read
 from stepwell.definition.plain_texts import lint_texts
-from stepwell.definition.state_names import check_state_read
+from stepwell.definition.state_names import check_state_read, properties_of
 from stepwell.definition.states_language import named_by, with_resources
 from stepwell.definition.text import closest, pointer_part
 from stepwell.errors import DefinitionError, Problem
@@ -220,6 +220,7 @@ def _compile(context: Context, document: Mapping[str, Json], flawed: bool = Fals
     """The graph, unless there are errors. `flawed`: parts were cut out, so the whole cannot be judged."""
     _check_workflow_name(context, document)
     written_as = _format(document)
+    context.inputs = frozenset(properties_of(document, "input_schema"))
     if "retry" in document:
         context.default_retry = retry_of(context, document["retry"], "/retry")
     nodes = COMPILERS[written_as](context, document)

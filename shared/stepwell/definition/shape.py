@@ -50,6 +50,8 @@ _SHORT = {  # what is written shorter by mistake
     "compensate": "write compensate: {run: python:module.function}",
     "transitions": "write transitions: [{to: NODE}]",
     "triggers": "write triggers: [{event: NAME}]",
+    "approvers": "write approvers: {of: [ana, leo]}, and with need: 2 how many of them",
+    "tolerate": "write tolerate: {percent: 10}, or {count: 3}",
 }
 _FORMS = {  # how a value of a kind is written
     "a list": "begin each entry in a line of its own with `- `, or write [a, b]",

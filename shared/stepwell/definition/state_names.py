@@ -25,14 +25,16 @@ def check_state_read(context: Context, nodes: Mapping[str, Node], document: Mapp
     """
     if context.trusted or not context.state_read or any(writes_any(node) for node in nodes.values()):
         return
-    written = {name for node in nodes.values() for name in written_by(node)} | _declared(document)
+    written = {name for node in nodes.values() for name in written_by(node)} | properties_of(document, "state_schema")
     unknown: dict[str, str] = {}  # each with the first place that reads it
     for name, path in context.state_read:
         if name not in written and name not in OF_WAITS and not name.startswith("_"):
             unknown.setdefault(name, path)
     for name, path in unknown.items():
         message = f"`state.{name}` is read, and nothing writes it"
-        context.add("unknown_state", message, path, closest(name, sorted(written)) or _HINT, severity="warning")
+        hint = f"write input.{name}: it is a name of the input" if name in context.inputs else ""
+        hint = hint or closest(name, sorted(written)) or _HINT
+        context.add("unknown_state", message, path, hint, severity="warning")
 
 
 def _outputs(node: Node) -> Iterator[Expression]:
@@ -65,8 +67,8 @@ def written_by(node: Node) -> Iterator[str]:
     yield from (rule.item_name or "item" for rule in node.rules if rule.foreach is not None)
 
 
-def _declared(document: Mapping[str, Json]) -> set[str]:
-    """Returns the names that `state_schema` has."""
-    schema = document.get("state_schema")
+def properties_of(document: Mapping[str, Json], key: str) -> set[str]:
+    """Returns the names that `state_schema` or `input_schema` has."""
+    schema = document.get(key)
     properties = schema.get("properties") if isinstance(schema, dict) else None
     return set(properties) if isinstance(properties, dict) else set()

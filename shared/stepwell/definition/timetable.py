@@ -164,10 +164,20 @@ def _of_aws(fields: list[str], zone: ZoneInfo) -> Cron:
         raise _bad(f"cron(…) has six fields, minute to year, not {len(fields)}")
     minute, hour, day, month, weekday, year = fields
     if (day == "?") == (weekday == "?"):
-        raise _bad("exactly one of day of month and day of week must be ?")
+        raise _bad("exactly one of day of month and day of week must be ?", _one_day(fields))
     years = None if year == "*" else frozenset(_numbers(year, "year", 1970, 2199))
     line = _line(minute, hour, "*" if day == "?" else day, month, "*" if weekday == "?" else weekday, sunday=1)
     return _checked(Cron(f"cron({' '.join(fields)})", line, years, zone))
+
+
+def _one_day(fields: list[str]) -> str:
+    """Returns how to write a cron whose two days are both `?`, or neither is."""
+    minute, hour, day, month, weekday, year = fields
+    of_month = f"cron({minute} {hour} {'*' if day == '?' else day} {month} ? {year})"
+    of_week = f"cron({minute} {hour} ? {month} {weekday} {year})"
+    if {day, weekday} & {"*", "?"}:
+        return f"write {of_month if weekday in ('*', '?') else of_week}"
+    return f"write two schedules: {of_month} and {of_week}"
 
 
 def _of_crontab(fields: list[str], zone: ZoneInfo) -> Cron:
@@ -253,8 +263,8 @@ def _checked(cron: Cron) -> Cron:
     return cron
 
 
-def _bad(message: str) -> InvalidInput:
-    return InvalidInput(message, code="bad_schedule", hint=HINT)
+def _bad(message: str, hint: str = HINT) -> InvalidInput:
+    return InvalidInput(message, code="bad_schedule", hint=hint)
 
 
 def _unsupported(what: str, hint: str) -> InvalidInput:

@@ -119,8 +119,8 @@ def _unknown_name(name: str, names: tuple[str, ...]) -> ExpressionError:
     if name in _SPELLINGS:
         return ExpressionError(f"unknown name `{name}`", code="unknown_name", hint=f"CEL writes {_SPELLINGS[name]}")
     known = f"the names are {', '.join(names)}"
-    other = f"for a variable write state.{name}; {known}" if "state" in names else known
-    hint = did_you_mean(name, names) or other
+    other = f"write input.{name} for a name of the input, state.{name} for a variable; {known}"
+    hint = did_you_mean(name, names) or (other if {"input", "state"} <= {*names} else known)
     return ExpressionError(f"unknown name `{name}`", code="unknown_name", hint=hint)
 
 

@@ -56,6 +56,7 @@ class Context:
         self.state_read: list[tuple[str, str]] = []  # a name in `state`, and the place that reads it
         self.members_read: list[tuple[tuple[str, ...], str]] = []  # as `members_read` tells them, and the place
         self.called: list[Called] = []
+        self.inputs: frozenset[str] = frozenset()  # the names that `input_schema` has
         self.places: dict[str, str] = {}  # of nodes, where the format's own keys do not tell it: their JSON pointers
         self.default_retry: Retry | None = None  # of steps without a policy
         self.variables = False  # whether names that expressions do not have are variables, and results become some
@@ -65,7 +66,11 @@ class Context:
         self.problems.append(Problem(code, message, path, hint, severity=severity))
 
     def add_error(self, error: UserError | ExpressionError, path: str) -> None:
-        self.add(error.code, error.message, path, error.hint or "")
+        hint, name = error.hint or "", error.message.removeprefix("unknown name ").strip("`")
+        is_input = error.code == "unknown_name" and name in self.inputs
+        self.add(
+            error.code, error.message, path, f"write input.{name}: it is a name of the input" if is_input else hint
+        )
 
     @property
     def failed(self) -> bool:
