@@ -56,6 +56,8 @@ HINTS: Mapping[str, str] = {
     "bad_query": "encode the query string, as a browser does",
     "bad_query_handler": "give ctx.query a plain `def`, which returns at once",
     "bad_reason": "give a shorter reason",
+    "bad_schedule": "write cron(0 9 * * ? *), rate(5 minutes), or the five fields of a crontab: 0 9 * * *",
+    "bad_signature": "sign the raw body with the secret that webhooks.yaml names for this source",
     "bad_time": "write a time such as 2026-03-01T14:00:00Z",
     "bad_update_handler": _FUNCTION,
     "bad_url": "write a whole address, such as https://api.example.com/orders",

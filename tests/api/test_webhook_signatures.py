@@ -107,8 +107,19 @@ def test_a_delivery_within_five_minutes_of_its_time_is_accepted(world: WebhookWo
 
 @pytest.mark.parametrize("seconds", [-301, 301, -(10**9), 10**10])
 def test_one_from_the_past_or_from_the_future_is_refused(world: WebhookWorld, seconds: int) -> None:
-    assert told(world.deliver("shop", BODY, standard(BODY, at=NOW + seconds))) == (401, "bad_signature")
+    reply = world.deliver("shop", BODY, standard(BODY, at=NOW + seconds))
+    assert told(reply) == (401, "bad_signature")
+    assert reply.json["hint"].startswith("write the time of the sending")
     assert world.queued == []
+
+
+def test_the_hint_of_a_refused_delivery_is_about_its_cause(world: WebhookWorld) -> None:
+    unsigned = world.deliver("shop", BODY, {})
+    wrong = world.deliver("shop", BODY, standard("another"))
+    assert [unsigned.json["hint"].partition(":")[0], wrong.json["hint"].partition(" that")[0]] == [
+        "send it with each delivery",
+        "sign the raw body with the secret",
+    ]
 
 
 def test_a_delivery_that_was_recorded_is_refused_later(world: WebhookWorld) -> None:

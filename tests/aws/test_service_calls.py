@@ -9,7 +9,7 @@ from typing import Any
 
 import boto3
 import pytest
-from botocore.exceptions import ConnectTimeoutError, ReadTimeoutError
+from botocore.exceptions import ConnectTimeoutError, NoCredentialsError, NoRegionError, ReadTimeoutError
 
 from stepwell.aws.clients import Clients
 from stepwell.aws.services.calls import ServiceCalls
@@ -134,3 +134,16 @@ def test_without_boto3_the_error_says_so(monkeypatch: pytest.MonkeyPatch) -> Non
     with pytest.raises(CallError, match="boto3 is not installed") as refusal:
         ServiceCalls(Clients().service).call(GET)
     assert (refusal.value.kind, refusal.value.category) == ("aws_not_here", "step")
+
+
+@pytest.mark.parametrize(
+    ("error", "hint"), [(NoRegionError(), "set AWS_REGION"), (NoCredentialsError(), "sign in: aws sso login")]
+)
+def test_without_a_region_or_credentials_the_failure_says_what_is_missing(error: Exception, hint: str) -> None:
+    def client(name: str) -> Any:
+        raise error
+
+    with pytest.raises(CallError) as refusal:
+        ServiceCalls(client).call(GET)
+    assert f"({hint}" in str(refusal.value)
+    assert "resources.yaml" in str(refusal.value)

@@ -406,3 +406,12 @@ def test_an_update_is_not_sent_with_a_wait_that_the_api_would_refuse(api: FakeAp
         told = cli("update", "r1", "add", "--wait", wait)
         assert (told.exit_code, "--wait" in told.stderr) == (2, True)
     assert api.calls == []
+
+
+@pytest.mark.parametrize("at", ["ship", "-1", "1.5", "²"])
+def test_a_fork_at_what_is_no_number_says_where_the_numbers_are(cli: Cli, at: str) -> None:
+    result = cli("fork", "r1", f"--at={at}")
+    assert result.exit_code != 0
+    assert f"--at takes the number of a slot, not '{at}'" in result.stderr
+    assert "stepwell history r1" in result.stderr
+    assert "--from a step" in result.stderr

@@ -372,3 +372,10 @@ def test_a_time_that_is_none_is_told_with_both_ways_to_write_one(cli: Cli) -> No
         "error: 'yesterday' is neither a duration nor a time [bad_duration]\n"
         "  hint: write how long ago, such as 2h or 7d, or a time such as 2027-01-01T09:00\n"
     )
+
+
+def test_a_single_mistake_with_a_name_in_it_is_told_once(api: FakeApi, cli: Cli) -> None:
+    detail = "`key` fails for this delivery: no such key `order`"
+    refused = problem(400, "unmappable", detail, errors=[{"path": "", "message": detail}])
+    api.on("GET", "/runs/r1", refused)
+    assert cli("show", "r1").stderr.count("fails for this delivery") == 1

@@ -66,7 +66,7 @@ def print_error(error: StepwellError, *, as_json: bool = False, commands: Iterab
     headline = _headline(error)
     typer.echo(f"error: {printable(headline)} [{printable(error.code)}]", err=True)
     for path, message in _details(error):
-        if message.replace("`", "") not in headline.replace("`", ""):  # a single mistake is in both
+        if _plain(message) not in _plain(headline):  # a single mistake is in both
             typer.echo(f"  {printable(path)}{': ' if path else ''}{printable(message)}", err=True)
     typer.echo(f"  hint: {printable(hint)}", err=True)
 
@@ -99,6 +99,10 @@ def _document(error: StepwellError, hint: str) -> Mapping[str, Any]:
     if not isinstance(error, ApiProblem):
         return own
     return {**own, "status": error.status, **error.problem, "hint": hint}
+
+
+def _plain(text: str) -> str:
+    return text.replace("`", "")
 
 
 def _headline(error: StepwellError) -> str:

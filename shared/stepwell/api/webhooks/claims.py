@@ -24,8 +24,22 @@ BODY_HASH = "bodySHA256"
 _DIGESTS = {"HMAC_SHA1": "sha1", "HMAC_SHA256": "sha256"}
 
 
+SIGN = "sign the raw body with the secret that webhooks.yaml names for this source"
+_SEND = "send it with each delivery: the scheme that webhooks.yaml names for this source has it"
+_IN_TIME = "write the time of the sending, in seconds since 1970, and check the sender's clock"
+_NAMED = "send `Basic` and the base64 of name:password, as the secret of this source has them"
+
+
+def missing(header: str) -> BadSignature:
+    return BadSignature(f"the header {header} is missing", _SEND)
+
+
 class BadSignature(Exception):
-    """The delivery does not prove its sender; the message names the reason."""
+    """The delivery does not prove its sender; the message names the reason, and `hint` what the sender is to do."""
+
+    def __init__(self, message: str, hint: str = SIGN) -> None:
+        super().__init__(message)
+        self.hint = hint
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +94,7 @@ def header_of(call: Call, name: str) -> str:
     """Returns the header's value. Raises BadSignature if it is missing or occurs twice."""
     value = call.headers.get(name, "").strip()
     if not value:
-        raise BadSignature(f"the header {name} is missing")
+        raise missing(name)
     if "," in value:  # a gateway joins repeated headers this way; which one counts is unknown
         raise _more_than_once(name)
     return value
@@ -135,9 +149,9 @@ def _before(call: Call, signing: Signing, time: str, now_ms: int) -> bytes:
 
 def _checked_time(text: str, now_ms: int) -> str:
     if not _SECONDS.fullmatch(text):
-        raise BadSignature("the timestamp is not a number of seconds")
+        raise BadSignature("the timestamp is not a number of seconds", _IN_TIME)
     if abs(int(text) * SECOND_MS - now_ms) > WINDOW_MS:
-        raise BadSignature(f"the timestamp is more than {WINDOW_MS // SECOND_MS} seconds from now")
+        raise BadSignature(f"the timestamp is more than {WINDOW_MS // SECOND_MS} seconds from now", _IN_TIME)
     return text
 
 
@@ -189,12 +203,12 @@ def _with_and_without_port(url: str) -> tuple[str, ...]:
 def _credentials(value: str) -> bytes:
     kind, _, text = value.partition(" ")
     if kind.lower() != "basic":
-        raise BadSignature("the header authorization has no name and password")
+        raise BadSignature("the header authorization has no name and password", _NAMED)
     try:
         return base64.b64decode(text.strip(), validate=True)
     except (binascii.Error, ValueError):
-        raise BadSignature("the header authorization has no name and password") from None
+        raise BadSignature("the header authorization has no name and password", _NAMED) from None
 
 
 def _more_than_once(header: str) -> BadSignature:
-    return BadSignature(f"the header {header} occurs more than once")
+    return BadSignature(f"the header {header} occurs more than once", "send it once")

@@ -92,5 +92,4 @@ def _answer(signing: Signing, taken: Taken) -> Answer:
 def _refused(source: Source, refusal: BadSignature) -> Answer:
     asks = any(signing.proof is Proof.PASSWORD for signing in source.signings)
     headers = {"WWW-Authenticate": f'Basic realm="{source.name}"'} if asks else {}
-    return problem(401, "bad_signature", str(refusal), headers=headers,
-                   hint="sign the raw body with the secret that webhooks.yaml names for this source")  # fmt: skip
+    return problem(401, "bad_signature", str(refusal), headers=headers, hint=refusal.hint)

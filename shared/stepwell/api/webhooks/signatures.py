@@ -9,7 +9,7 @@ import logging
 from collections.abc import Sequence
 
 from stepwell.api.exchange import Call
-from stepwell.api.webhooks.claims import BadSignature, Claim, claim_of, headers_of
+from stepwell.api.webhooks.claims import BadSignature, Claim, claim_of, headers_of, missing
 from stepwell.definition.webhook_schemes import Proof, Signing
 from stepwell.errors import PortError
 from stepwell.runtime.steps.secrets import MISSING, Secrets, base64_key
@@ -65,7 +65,7 @@ def _signing_of(call: Call, signings: Sequence[Signing]) -> Signing:
     for one in signings:
         if one.proof is Proof.NOTHING or headers_of(call, one):
             return one
-    raise BadSignature(f"the header {signings[0].header}{'1' if signings[0].numbered else ''} is missing")
+    raise missing(f"{signings[0].header}{'1' if signings[0].numbered else ''}")
 
 
 def _matches(claim: Claim, key: bytes) -> bool:

@@ -23,7 +23,7 @@ _NATIVE = {  # of an integration of Step Functions' own: what its errors begin w
     "sqs": "SQS",
 }
 _CODE = re.compile(r"[\w.-]{1,100}")
-_NO_CREDENTIALS = ("NoCredentialsError", "PartialCredentialsError", "CredentialRetrievalError", "NoRegionError",
+_NO_CREDENTIALS = ("NoCredentialsError", "PartialCredentialsError", "CredentialRetrievalError",
                    "TokenRetrievalError", "SSOTokenLoadError", "UnauthorizedSSOTokenError")  # fmt: skip
 
 
@@ -135,8 +135,10 @@ def _failed(error: Exception, prefix: str, what: str) -> CallError:
     if isinstance(error, ModuleNotFoundError):
         message = f"{what} was not called: boto3 is not installed (pip install boto3; in a test, mock the state)"
         return CallError("aws_not_here", "step", message)
-    if is_of_botocore(error, *_NO_CREDENTIALS):
-        hint = "sign in (aws sso login, aws configure), or mock the state in a test"
+    if is_of_botocore(error, "NoRegionError", *_NO_CREDENTIALS):
+        is_region = is_of_botocore(error, "NoRegionError")
+        hint = "set AWS_REGION" if is_region else "sign in: aws sso login, aws configure"
+        hint += ", or name in resources.yaml what runs in its place; in a test, mock the state"
         return CallError(client, "step", f"{what} was not called: {error} ({hint})")
     if is_of_botocore(error, "BotoCoreError"):
         return CallError(client, category, f"{what}: {error}")

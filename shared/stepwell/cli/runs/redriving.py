@@ -10,12 +10,13 @@ import typer
 
 from stepwell.cli.arguments import AsJson, By, OfVersion, RunId, Url, option, read_json
 from stepwell.cli.completing import complete_workflow
-from stepwell.cli.connect import connect, person
+from stepwell.cli.connect import connect, person, there
 from stepwell.cli.runs.acts import id_of
 from stepwell.cli.screen import report
 from stepwell.cli.views.words import counted
 from stepwell.client.errors import JsonObject
 from stepwell.engine.records import ROOT
+from stepwell.errors import UserError
 
 if TYPE_CHECKING:
     from stepwell.client.run_calls import ForkOptions
@@ -113,11 +114,10 @@ def rerun(
 def fork(
     run_id: RunId,
     at: Annotated[
-        int,
+        str,
         typer.Option(
             "--at",
             metavar="SLOT",
-            min=0,
             show_default=False,
             help="The first slot that is not kept; `history` has it in ids: 2 in 0@2.0.",
         ),
@@ -140,6 +140,7 @@ def fork(
     url: Url = "",
 ) -> None:
     """Go on from any slot of a run, as a new, changed run. Changes its input, its state or a step's result."""
+    slot = _slot(at, run_id)
     changes: ForkOptions = {"by": person(by)}
     if given is not None:
         changes["input"] = read_json(given, "--input")
@@ -153,9 +154,18 @@ def fork(
         changes["version"] = version
     with connect(url) as client:
         run = client.handle(run_id)
-        answer = run.foretell(at, **changes) if dry_run else run.fork(at, key=key, **changes)
-    told = _way(answer) if dry_run else f"{_origin_of(answer, run_id)} goes on from slot {at} as {answer['run_id']}"
+        answer = run.foretell(slot, **changes) if dry_run else run.fork(slot, key=key, **changes)
+    told = _way(answer) if dry_run else f"{_origin_of(answer, run_id)} goes on from slot {slot} as {answer['run_id']}"
     report(answer, as_json, told)
+
+
+def _slot(at: str, run_id: str) -> int:
+    """Returns the number of a record. Raises UserError."""
+    if not (at.isascii() and at.isdecimal()):
+        shown = there(f"stepwell history {run_id}")
+        hint = f"give the number of a record, which {shown} shows; stepwell redrive goes on --from a step"
+        raise UserError(f"--at takes the number of a slot, not {at[:80]!r}", code="bad_usage", hint=hint)
+    return int(at)
 
 
 def _way(answer: JsonObject) -> str:
