@@ -198,3 +198,34 @@ def test_reloaded_modules_of_one_name_are_told_apart(
     Reloader(local, tmp_path, lambda _: None).start()
     told = "reloaded modules: /elsewhere/orders.py, shop/orders.py, workflows/orders.py"
     until(lambda: told in caplog.text, "the reload")
+
+
+@pytest.mark.parametrize("text", ["timeline: [", "workflow: fresh\ntimeline: [{nme: nap}]\n"])
+def test_a_new_file_with_errors_is_not_said_to_be_served(
+    text: str, local: Local, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "stepwell.dev")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "order.yaml").write_text(GOOD)
+    (tmp_path / "shop.py").write_text("def nap() -> None: ...\n")
+    (told,) = told_of_saves(local, tmp_path / "fresh.yaml", [text], monkeypatch, caplog)
+    assert told[-1] == "1 file has errors: until fresh.yaml is right, its workflow is not served"
+
+
+def test_a_file_with_errors_that_is_renamed_is_not_said_to_be_right(
+    local: Local, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "stepwell.dev")
+    file, seen = tmp_path / "order.yaml", list[str]()
+
+    def renamed() -> Iterator[set[tuple[Change, str]]]:
+        file.rename(tmp_path / "order.yaml.bak")
+        yield {(Change.deleted, str(file))}
+        seen.extend(caplog.messages)
+
+    file.write_text("timeline: [")
+    monkeypatch.setattr(reloading, "watch", lambda *_, **__: renamed())
+    Reloader(local, tmp_path, lambda _: None, load_folder(tmp_path).problems).start()
+    until(lambda: bool(seen), "the last change")
+    assert f"{file} is gone" in seen
+    assert not any("no errors any more" in line for line in seen)

@@ -100,13 +100,14 @@ class Reloader:
             log.info("%s", line)
         self._wake_stuck()
         if broken:
-            log.warning("%s", _served(loaded, broken, len(graphs) > len(loaded.graphs)))
+            is_kept = len(graphs) > len(loaded.graphs)
+            log.warning("%s", _served(loaded, broken, is_kept, _not_served(loaded, graphs, is_kept)))
 
     def _tell(self, found: tuple[Problem, ...]) -> None:
         """Tells what is wrong since the last look, and which files are right again."""
         tell_problems(news(self._told, found))
         for file in sorted(_wrong(self._told) - _wrong(found)):
-            log.info("%s has no errors any more", file)
+            log.info("%s", f"{file} has no errors any more" if Path(file).exists() else f"{file} is gone")
         self._told = found
 
     def _wake_stuck(self) -> None:
@@ -193,9 +194,20 @@ def _shown(path: Path) -> str:
     return path.relative_to(here).as_posix() if path.is_relative_to(here := Path.cwd()) else str(path)
 
 
-def _served(loaded: Folder, broken: set[str], is_kept: bool) -> str:
-    """Says what is served in place of files with errors."""
+def _not_served(loaded: Folder, graphs: Iterable[Graph], is_kept: bool) -> set[str]:
+    """Returns the definitions with errors of whose workflows no version is served."""
+    served, is_lost = {graph.name for graph in graphs}, loaded.count > len(loaded.graphs) and not is_kept
+    found = (one for one in loaded.errors if is_definition(Path(one.file)))
+    return {one.file for one in found if (one.workflow not in served if one.workflow else is_lost)}
+
+
+def _served(loaded: Folder, broken: set[str], is_kept: bool, lost: set[str]) -> str:
+    """Says what is served in place of files with errors. `lost`: those of which nothing is served."""
     files = "1 file has" if len(broken) == 1 else f"{len(broken)} files have"
+    if lost:
+        names = ", ".join(sorted(_shown(Path(file).absolute()) for file in lost))
+        whose = "its workflow is" if len(lost) == 1 else "their workflows are"
+        return f"{files} errors: until {names} is right, {whose} not served"
     if not is_kept and all(is_definition(Path(file)) for file in broken):  # others: limits, prices, webhooks
         return f"{files} errors: their workflows are served all the same"
     unread = any(one.code == "bad_syntax" and one.file.endswith(".py") for one in loaded.errors)
