@@ -103,3 +103,31 @@ def test_a_machine_that_is_not_there_is_told_with_what_to_give(cli: Cli) -> None
         "error: there is no file 'refund.json' [no_such_file]\n"
         "  hint: give the machine's JSON or YAML, or what `aws stepfunctions describe-state-machine` prints\n",
     )
+
+
+def test_the_functions_and_services_that_tasks_name_are_listed_with_those_of_arns(cli: Cli, tmp_path: Path) -> None:
+    invoke = {"Type": "Task", "Resource": "arn:aws:states:::lambda:invoke"}
+    queue = "arn:aws:states:::sqs:sendMessage.waitForTaskToken"
+    states = {
+        "A": {**invoke, "Parameters": {"FunctionName": "pack"}, "Next": "B"},
+        "B": {**invoke, "Parameters": {"FunctionName.$": "$.name"}, "Next": "C"},
+        "C": {**invoke, "Parameters": {"FunctionName": "${Ship}"}, "Next": "D"},
+        "D": {"Type": "Task", "Resource": queue, "Parameters": {"QueueUrl": "q", "MessageBody": "m"}, "End": True},
+    }
+    Path("order.json").write_text(json.dumps({"StartAt": "A", "States": states}))
+    told = cli("import", "asl", "order.json").stdout
+    assert "AWS runs these" in told
+    assert all(f"  {name}\n" in told for name in ("pack", queue))
+    (tmp_path / "workflows" / "resources.yaml").write_text(f'resources: {{"{queue}": python:shop.ask}}')
+    found = json.loads(cli("import", "asl", "order.json", "--name", "again", "--json").stdout)
+    assert (found["functions"], found["services"]) == (["pack"], [])
+
+
+@pytest.mark.parametrize("flow", ["workflow: refund\ntimeline: [{name: a}]", "workflow: refund\ntimeline: [{nam: a}]"])
+def test_a_workflow_of_that_name_in_another_file_is_not_hidden(flow: str, cli: Cli) -> None:
+    Path("refund.json").write_text(json.dumps(MACHINE))
+    Path("workflows/mine.yaml").write_text(flow)
+    result = cli("import", "asl", "refund.json")
+    assert (result.exit_code, "workflow_exists" in result.stderr) == (2, True)
+    assert not Path("workflows/refund.asl.json").exists()
+    assert cli("import", "asl", "refund.json", "--name", "refund-2").exit_code == 0

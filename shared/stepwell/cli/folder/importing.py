@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,6 +19,7 @@ from stepwell.errors import Conflict, NotFound, Problem, UserError
 _TO_FILL_IN = {"unsupported_resource": "resources", "unknown_substitution": "substitutions"}
 _PLACEHOLDER = re.compile(r"\$\{(\w+)\}")
 _FUNCTION = re.compile(r"arn:aws[\w-]*:lambda:[\w-]*:\d*:function:[\w$:-]+")
+_COMPUTED = re.compile(r"\$\{|\{%")
 _VALUES = {"resources": "python:module.function", "substitutions": "VALUE"}
 
 
@@ -44,20 +45,22 @@ def asl(
     path = into / f"{own}.asl{'.json' if text.lstrip()[:1] == '{' else '.yaml'}"
     if path.exists():
         raise Conflict(f"{path} is there already", code="file_exists", hint="give another --name, or remove the file")
+    _check_new(own, into)
     into.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
     problems = _problems(text, path)
     lacking = _lacking(text, problems)
     others = [one for one in problems if one.code not in _TO_FILL_IN]
-    called = _called(text, into)
+    called, services = _called(text, into)
     if as_json:
         told_problems = [str(one) for one in others]
-        print_json({"file": str(path), "resources": lacking, "functions": called, "problems": told_problems})
+        print_json({"file": str(path), "resources": lacking, "functions": called, "services": services,
+                    "problems": told_problems})  # fmt: skip
         return
     console().print(f"wrote {path}", style="green", soft_wrap=True)
     print_problems(others)
     _print_lacking(into, lacking)
-    _print_called(into, called)
+    _print_called(into, [*called, *services])
     console().print(f"then: stepwell check {into}", style="cyan", soft_wrap=True)
 
 
@@ -92,6 +95,18 @@ def _checked(name: str) -> str:
     return name
 
 
+def _check_new(name: str, into: Path) -> None:
+    """Raises Conflict if the folder has a workflow of this name, in a file of whatever format."""
+    from stepwell.runtime.folder.loading import load_folder  # noqa: PLC0415 - with the compiler
+
+    if not into.is_dir():
+        return
+    found = load_folder(into)
+    if name in found.flawed or any(graph.name == name for graph in found.graphs):
+        raise Conflict(f"{into} has a workflow {name!r} already", code="workflow_exists",
+                       hint="give another --name, or remove its file")  # fmt: skip
+
+
 def _problems(text: str, path: Path) -> Sequence[Problem]:
     from stepwell.definition.compiler import compile_definition  # noqa: PLC0415 - 100 ms
     from stepwell.runtime.folder.loading import load_resources  # noqa: PLC0415 - with the compiler
@@ -114,14 +129,45 @@ def _lacking(text: str, problems: Sequence[Problem]) -> dict[str, list[str]]:
     return {key: list(names) for key, names in found.items() if names}
 
 
-def _called(text: str, into: Path) -> list[str]:
-    """Returns the functions of Lambda that the machine names and resources.yaml does not."""
+def _called(text: str, into: Path) -> tuple[list[str], list[str]]:
+    """Returns the functions and the services of AWS that the machine calls, but for those that resources.yaml maps."""
+    from stepwell.definition.loader import load_document  # noqa: PLC0415 - YAML takes 50 ms
     from stepwell.definition.states_language import is_named  # noqa: PLC0415 - with the compiler
     from stepwell.runtime.folder.loading import load_resources  # noqa: PLC0415 - with the compiler
 
     mapped = load_resources(into).document.get("resources", {})
-    found = dict.fromkeys(_FUNCTION.findall(text))
-    return [one for one in found if not any(is_named(one, name) for name in mapped)]
+
+    def left(names: Iterable[str]) -> list[str]:
+        return [one for one in dict.fromkeys(names) if not any(is_named(one, name) for name in mapped)]
+
+    calls = [one for one in _calls(load_document(text).data) if left([one[0]])]
+    functions = [*_FUNCTION.findall(text), *(function for _, function in calls if function)]
+    return left(functions), left(resource for resource, function in calls if not function)
+
+
+def _calls(data: Any) -> Iterator[tuple[str, str]]:
+    """Yields each Resource that AWS runs: with the function for `lambda:invoke`, where it is written out."""
+    from stepwell.definition.asl import services  # noqa: PLC0415 - with the compiler
+
+    for one in _mappings(data):
+        resource = one.get("Resource")
+        if not isinstance(resource, str) or not resource.startswith("arn:"):
+            continue
+        call = services.call_name(resource).removesuffix(".waitForTaskToken")
+        if call == services.INVOKE:
+            given = one.get("Parameters", one.get("Arguments"))
+            function = given.get("FunctionName") if isinstance(given, dict) else None
+            if isinstance(function, str) and not _COMPUTED.search(function):
+                yield resource, function
+        elif call != services.HTTP and (services.is_service(call) or call in (*services.READS, services.WRITE)):
+            yield resource, ""
+
+
+def _mappings(data: Any) -> Iterator[Mapping[str, Any]]:
+    if isinstance(data, dict):
+        yield data
+    for one in data.values() if isinstance(data, dict) else data if isinstance(data, list) else ():
+        yield from _mappings(one)
 
 
 def _at(data: Any, path: str) -> Any:
@@ -145,5 +191,5 @@ def _print_lacking(into: Path, lacking: Mapping[str, Sequence[str]]) -> None:
 
 def _print_called(into: Path, called: Sequence[str]) -> None:
     if called:
-        told = f"Lambda runs these; for `stepwell dev`, name in {into / 'resources.yaml'} what runs in their place:"
+        told = f"AWS runs these; for `stepwell dev`, name in {into / 'resources.yaml'} what runs in their place:"
         console().print("\n  ".join((told, *called)), markup=False, highlight=False, soft_wrap=True)
