@@ -21,14 +21,16 @@ interface Fork {
   width: number;
 }
 
-/** The forks that the history tells of, but for that of a DAG, whose branches are its steps. */
+/** The forks that the history tells of, but for that of a DAG, whose branches are its steps. One that was reopened stands for what it was. */
 function forksOf(run: Run, entries: Entry[]): Fork[] {
   const found = new Map<string, Fork>();
-  for (const entry of entries) {
-    if (entry.type !== "fork.opened" || !entry.step) continue;
-    const { width } = entry.data as { width: number };
-    const id = entry.id.replace(/@(\d+)\.\d+$/, "/$1"); // an entry's id is its token and its slot, and so is a fork's
-    if (width > 1) found.set(id, { id, node: entry.step, token: entry.token, width });
+  for (const { type, id: place, step: node, token, data } of entries) {
+    if (!/^fork\.(re)?opened$/.test(type) || !node) continue;
+    const { width } = data as { width: number };
+    const id = place.replace(/@(\d+)\.\d+$/, "/$1"); // an entry's id is its token and its slot, and so is a fork's
+    const before = type === "fork.reopened" && [...found.values()].findLast((one) => one.token === token && one.node === node);
+    if (before) found.delete(before.id); // its branches are under the new one
+    if (width > 1) found.set(id, { id, node, token, width });
   }
   if (run.forked?.node && !found.has(run.forked.id)) found.set(run.forked.id, { ...run.forked, token: "0" });
   return [...found.values()];

@@ -96,6 +96,7 @@ function rowsOf(run: Run, entries: Entry[], hasMore: boolean): Row[] {
   const isCompleted = run.status === "completed";
   for (const entry of withOwnWaits(entries)) {
     if (entry.type === "fork.opened") forked(rows, open, entry);
+    if (entry.type === "fork.reopened") reopened(rows, open, entry);
     if (/^join\./.test(entry.type)) joined(open, entry);
     const at = Date.parse(entry.at);
     if (entry.type === "compensation.started") undoneMs = at;
@@ -145,6 +146,18 @@ function forked(rows: Map<string, Row>, open: Map<string, Segment>, entry: Entry
     const segment = { from: Date.parse(entry.at), to: 0, tone: "is-running", what: `${count} branches` };
     open.set(`${entry.token}/ ${node}`, segment);
     row(rows, node, segment.from).segments.push(segment);
+  }
+}
+
+/** In a redriven run, the bars begin anew with the branches that go on: the others had completed in the run before. */
+function reopened(rows: Map<string, Row>, open: Map<string, Segment>, entry: Entry): void {
+  const { width, kept } = entry.data as { width: number; kept: number };
+  const at = Date.parse(entry.at);
+  for (const [key, segment] of open) {
+    if (!key.startsWith(`${entry.token}/ `)) continue;
+    const here = row(rows, key.slice(entry.token.length + 2), at);
+    [segment.from, segment.what] = [at, `${width - kept} of ${width} branches`];
+    if (here.segments[0] === segment) here.from = at;
   }
 }
 

@@ -666,6 +666,19 @@ def test_branches_whose_failures_a_completed_run_tolerated_are_marked_so(
     assert json.loads(cli(*words, "--json").stdout)["items"] == [BRANCH]
 
 
+def test_branches_of_a_redriven_run_are_those_of_the_fork_that_it_reopened(cli: Cli, api: FakeApi) -> None:
+    path = f"/runs/{RUN['run_id']}"
+    forks = [
+        {**HISTORY[0], "id": "0@0.7", "type": "fork.opened"},
+        {**HISTORY[0], "id": "0@2.1", "type": "fork.reopened"},
+    ]
+    api.on("GET", f"{path}/history", (200, {"items": forks, "next_cursor": None}))
+    api.on("GET", f"{path}/branches", (200, {"items": [BRANCH], "next_cursor": None}))
+    assert "OutOfStock" in cli("show", RUN["run_id"], "--branches", "failed").stdout
+    (asked,) = (call.query for call in api.calls if call.path.endswith("/branches"))
+    assert asked["fork"] == ["0/2"]
+
+
 def test_a_branch_that_waits_shows_what_it_asks_for(cli: Cli, api: FakeApi) -> None:
     waits = {"status": "waiting", "error": None, "waiting_for": "approval", "waiting_data": {"order": "A-1"}}
     api.on("GET", f"/runs/{RUN['run_id']}/branches", (200, {"items": [{**BRANCH, **waits}], "next_cursor": None}))

@@ -105,6 +105,13 @@ def test_the_branches_that_a_wide_fork_keeps_have_arrived_once_and_the_others_go
     assert Counter(shop.picked.calls) - before == dict.fromkeys(set(shop.items) - ended, 1)
 
 
+def test_a_run_that_has_joined_shows_the_branches_of_its_last_fork(shop: Shop) -> None:
+    """Of a redriven run, those of the fork that it reopened."""
+    run = shop.failed_in_the_fork(3)
+    assert Counter(one["status"] for one in run.branches())["failed"] == 1
+    assert {one["status"] for one in run.redrive().branches()} == {"completed"}
+
+
 def test_a_fork_of_a_run_keeps_its_wide_fork_too(shop: Shop) -> None:
     again = shop.failed_behind_the_fork().fork(3)
     shop.is_shipped(again)

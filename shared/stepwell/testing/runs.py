@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from stepwell.api.runs.branches import read_branches
 from stepwell.client.errors import UpdateFailed
+from stepwell.client.forks import last_fork
 from stepwell.definition.child_names import child_names
 from stepwell.definition.graph import Json
 from stepwell.errors import Conflict
@@ -95,9 +96,11 @@ class Run:
         )
 
     def branches(self, fork: str = "") -> list[Mapping[str, Any]]:
-        """Returns the branches of a fork by id, such as `0/3`, or of the current fork."""
+        """Returns the branches of a fork by id, such as `0/3`, or of the current fork, else of the last one."""
         self._kit.settle()
         found = run_now(self._kit.service.branches(self.id, fork, 0, FORK_WIDTH))
+        if not fork and not found and (last := last_fork(self.history)):
+            found = run_now(self._kit.service.branches(self.id, last, 0, FORK_WIDTH))
         views = run_now(read_branches(self._kit.service, found))
         return [*views]
 

@@ -38,7 +38,7 @@ from stepwell.client.errors import JsonObject
 from stepwell.limits import PAGE_ITEMS
 
 if TYPE_CHECKING:
-    from stepwell.client import Client, Handle
+    from stepwell.client import Client
     from stepwell.client.requests import Page
 
 
@@ -212,12 +212,16 @@ def show(
 ) -> None:
     """Show a run: its status, steps and result. With --branches: the branches of its fork."""
     statuses = read_statuses([branches], ["all"])
+    from stepwell.client.forks import last_fork  # noqa: PLC0415 - the client's package
+
     with connect(url) as client:
         run = client.handle(run_id)
         if not branches and not fork:
             _show(run.view(), as_json)
             return
-        found = [*run.branches(fork=fork or _last_fork(run), status="" if "all" in statuses else ",".join(statuses))]
+        found = [
+            *run.branches(fork=fork or last_fork(run.history()), status="" if "all" in statuses else ",".join(statuses))
+        ]
         has_failed = not as_json and any(one.get("status") == "failed" for one in found)
         run_status = run.status() if has_failed else ""  # which tells whether the failures were tolerated
     if as_json:
@@ -229,13 +233,6 @@ def show(
         console().print(branches_table(found, run_status))
     else:
         typer.echo("no matching branches", err=True)
-
-
-def _last_fork(run: Handle[Any]) -> str:
-    """Finds the run's last fork in its history, where its id is `TOKEN@SLOT.NUMBER`."""
-    opened = [str(entry.get("id")) for entry in run.history() if entry.get("type") == "fork.opened"]
-    token, _, place = opened[-1].partition("@") if opened else ("", "", "")
-    return f"{token}/{place.partition('.')[0]}" if opened else ""
 
 
 def history(

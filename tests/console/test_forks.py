@@ -1,0 +1,74 @@
+"""A run's forks as its page shows them: after a redrive, and where branches failed."""
+
+from __future__ import annotations
+
+import re
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.console.chromium import Chromium
+from tests.console.conftest import Served
+from tests.console.kit import reaches, start
+from tests.local.kit import Dev
+
+STEPS = """
+from pathlib import Path
+
+def pick(number: int, mended: str) -> int:
+    if number == 3 and not Path(mended).exists():
+        raise ValueError("torn")
+    return number
+
+def ship() -> str:
+    return "shipped"
+"""
+SHELF = """
+workflow: shelf
+nodes:
+  begin: {transitions: [{to: pick, foreach: "{{ input.numbers }}", as: number}]}
+  pick:
+    run: python:steps.pick
+    input: {number: "{{ state.number }}", mended: "{{ input.mended }}"}
+    transitions: [{to: all_in}]
+  all_in: {fan_in: {policy: all}, transitions: [{to: ship}]}
+  ship: {run: python:steps.ship}
+"""
+NUMBERS = 120  # more than the branches that the history tells of
+
+
+@pytest.fixture(scope="module")
+def shelf(browser: Chromium, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A run of which one branch failed, and the redrive of it, which completed."""
+    place: Path = tmp_path_factory.mktemp("forks")
+    (place / "workflows").mkdir()
+    (place / "workflows" / "steps.py").write_text(STEPS)
+    (place / "workflows" / "shelf.yaml").write_text(SHELF)
+    dev = Dev(place / "workflows", place / "data")
+    mended = place / "mended"
+    try:
+        failed = reaches(dev, start(dev, "shelf", {"numbers": [*range(NUMBERS)], "mended": str(mended)}), "failed")
+        mended.touch()
+        status, again = dev.call("POST", f"/runs/{failed}/redrive", {})
+        assert status == 201, again
+        yield Served(dev, {"failed": failed, "redriven": reaches(dev, str(again["run_id"]), "completed")})
+    finally:
+        dev.end(signal.SIGKILL)
+
+
+def test_a_redriven_run_lists_the_branches_of_the_fork_that_it_reopened(shelf: Served, page: Page) -> None:
+    """Those of the fork before are not its own, and there is no other fork to choose."""
+    page.goto(f"{shelf.dev.url}/#/runs/{shelf.runs['redriven']}")
+    expect(page.locator(".branches li .status").first).to_have_text("completed")
+    expect(page.locator(".branches li .status", has_text="completed")).to_have_count(50)
+    expect(page.get_by_label("Fork", exact=True)).to_have_count(0)
+
+
+def test_the_timeline_of_a_redriven_run_has_the_branches_that_went_on(shelf: Served, page: Page) -> None:
+    page.goto(f"{shelf.dev.url}/#/runs/{shelf.runs['redriven']}")
+    bars = page.locator(".timeline .row", has_text="pick").locator("i:not(.whole)")
+    expect(bars).to_have_count(1)
+    expect(bars).to_have_attribute("title", re.compile(rf"^\d+ of {NUMBERS} branches, "))
