@@ -12,7 +12,7 @@ import { brief, plain } from "./words";
 
 const LISTED = 50;
 const ITEM = 200; // characters of a branch's item on its row
-const STATUSES = ["running", "waiting", "completed", "failed", "cancelled"];
+const STATUSES = ["running", "waiting", "paused", "completed", "failed", "cancelled"];
 
 interface Fork {
   id: string;

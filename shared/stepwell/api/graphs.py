@@ -157,7 +157,7 @@ def node_states(at: Standing, steps: Mapping[str, StepResult]) -> dict[str, str]
         live = live_tokens(at)
         running = {node_of(at.graph, one) for one in live if not is_waiting(one)}
         forked = _forked(at, live, steps)
-        current = [name for name in current_steps(at) if name not in forked]
+        current = [name for name in current_steps(at) if name not in forked and states.get(name) != "paused"]
         states |= {name: "running" if name in running or not live else "waiting" for name in current}
     return states
 

@@ -21,11 +21,12 @@ from stepwell.values import dataclass
 LABEL_CHARACTERS = 38  # of a condition on a line; longer ones are cut and shown whole in the tooltip
 LABEL_LINES = 3
 NAME_CHARACTERS = 32
-STATUSES = ("completed", "running", "waiting", "failed", "skipped", "cancelled", "compensated")
+STATUSES = ("completed", "running", "waiting", "paused", "failed", "skipped", "cancelled", "compensated")
 MARKS = {
     "completed": "✓",
     "running": "●",
     "waiting": "◔",
+    "paused": "‖",
     "failed": "✗",
     "skipped": "↷",
     "cancelled": "⊘",

@@ -18,6 +18,7 @@ FILLS = {  # status: ground, border, text
     "completed": ("#d2f4d9", "#1a7f37", "#0b3d1a"),
     "running": ("#d6e9ff", "#0969da", "#0a3069"),
     "waiting": ("#fff1c2", "#bf8700", "#4d3500"),
+    "paused": ("#fff1c2", "#bf8700", "#4d3500"),
     "failed": ("#ffdcd9", "#cf222e", "#6e0b14"),
     "skipped": ("#eaeef2", "#8b949e", "#57606a"),
     "cancelled": ("#e4dff0", "#6e5a9e", "#3c2f63"),

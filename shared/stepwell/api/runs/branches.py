@@ -11,7 +11,7 @@ from stepwell.api.runs.children import ChildView, Statuses, children_of, read_st
 from stepwell.api.runs.rollbacks import undone_steps
 from stepwell.api.runs.states import begun_phase, error_of, fork_at
 from stepwell.api.runs.steps import ErrorView, StepResult, error_view, step_result, time_of
-from stepwell.api.runs.trying import tried_at
+from stepwell.api.runs.trying import held_back, may_rest, tried_at
 from stepwell.api.runs.waiting import waiting_data
 from stepwell.definition.graph import Graph, Json
 from stepwell.engine.forks.branches import fork_id
@@ -74,18 +74,24 @@ async def read_branches(service: Service, found: Sequence[Standing]) -> list[Bra
     header = await service.header(found[0].run_id)  # a branch's copy may be as old as its fork
     may_be_undone = header.status in _MAY_BE_UNDONE
     undone = undone_steps(await service.standing(found[0].run_id)) if may_be_undone else frozenset()
-    now_ms = header.paused_ms or service.ports.clock.now_ms()
-    return [branch_view(tried_at(at, now_ms), statuses, undone) for at in found]
+    now_ms, is_paused = header.paused_ms or service.ports.clock.now_ms(), header.paused_ms > 0
+    return [branch_view(tried_at(at, now_ms), statuses, undone, is_paused=is_paused) for at in found]
 
 
 def branch_view(
-    at: Standing, statuses: Statuses | None = None, undone: Collection[tuple[str, str]] = frozenset()
+    at: Standing,
+    statuses: Statuses | None = None,
+    undone: Collection[tuple[str, str]] = frozenset(),
+    *,
+    is_paused: bool = False,
 ) -> BranchView:
     """Builds a branch's view from its own log.
 
     `statuses` are those of child runs that were read; `undone` has (token, step) of each undone step.
     """
-    token, branch, status = at.token, at.token.branch, branch_status(at)
+    status = branch_status(at, is_paused=is_paused)
+    at = replace(at, token=held_back(at.token)) if status is Status.PAUSED else at
+    token, branch = at.token, at.token.branch
     node = (at.operation if token.last is None else "") or node_of(at.graph, token)
     steps = {name: replace(step, status="compensated") if (token.id, name) in undone else step
              for name, step in {**_at_work(at, node, status), **token.steps}.items()}  # fmt: skip
@@ -112,21 +118,27 @@ def branch_view(
 def _at_work(at: Standing, node: str, status: Status) -> Mapping[str, StepView]:
     """Returns the step that the branch is at, which its log does not have before the first attempt has ended."""
     step = at.graph.nodes[node].step if node in at.graph.nodes else at.operation
-    if not step or status is not Status.RUNNING or fork_at(at.token) is not None:
+    if not step or status not in {Status.RUNNING, Status.PAUSED} or fork_at(at.token) is not None:
         return {}
     begun_ms = at.token.branch.started_ms if at.token.branch else 0
     since_ms = at.token.last_ms or begun_ms
-    return {node: StepView("running", attempts=at.token.attempt + 1, started_ms=since_ms)}
+    is_tried = status is Status.RUNNING
+    return {node: StepView(status.value, attempts=at.token.attempt + is_tried, started_ms=since_ms)}
 
 
-def branch_status(at: Standing) -> Status:
-    """Returns a branch's status according to its own log. One without a record runs if nothing holds it back."""
+def branch_status(at: Standing, *, is_paused: bool) -> Status:
+    """Returns a branch's status according to its own log. One without a record runs if nothing holds it back.
+
+    `is_paused`: the run is, so that a branch rests unless a worker has begun its step.
+    """
     token = at.token
     if token.end is not None:
         return token.end.status
     if is_waiting(token):
         return Status.WAITING
-    return Status.PENDING if token.last is None and not at.may_begin else Status.RUNNING
+    if token.last is None and not at.may_begin:
+        return Status.PENDING
+    return Status.PAUSED if is_paused and may_rest(token) else Status.RUNNING
 
 
 async def find_branches(
@@ -137,12 +149,13 @@ async def find_branches(
     Reads a limited number of branches, found or not. Raises NotFound.
     """
     found: list[Standing] = []
+    is_paused = bool(statuses) and (await service.header(run_id)).paused_ms > 0
     until = first + (BRANCHES_LOOKED_AT if statuses else limit)
     while first < until:
         read = await service.branches(run_id, fork, first, min(PAGE_ITEMS_MAX, until - first))
         for at in read:
             branch = at.token.branch
-            if branch is None or (statuses and branch_status(at) not in statuses):
+            if branch is None or (statuses and branch_status(at, is_paused=is_paused) not in statuses):
                 continue
             found.append(at)
             if len(found) == limit:

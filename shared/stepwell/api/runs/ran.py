@@ -22,7 +22,7 @@ from stepwell.engine.token import StepView, Token
 from stepwell.runtime.calls.survey import Surveyed
 from stepwell.runtime.log.standing import Standing
 
-_LIVE = ("running", "waiting", "pending")  # what shows of a node while there is one such branch
+_LIVE = ("running", "waiting", "paused", "pending")  # what shows of a node while there is one such branch
 _OVER = ("failed", "cancelled", "completed", "compensated", "skipped")  # the worst first
 _COUNTED = ("completed", "failed", "skipped", "cancelled", "compensated", *_LIVE)
 

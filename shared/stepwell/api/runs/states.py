@@ -171,7 +171,7 @@ def _place_of(at: Standing, token: Token) -> str:
     return node_of(at.graph, token) if wait is None else wait[1]
 
 
-_AT_WORK = frozenset({"running", "waiting", "pending"})
+_AT_WORK = frozenset({"running", "waiting", "paused", "pending"})
 
 
 def progress(at: Standing, steps: Mapping[str, StepResult]) -> str:
