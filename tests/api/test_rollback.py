@@ -9,6 +9,7 @@ import pytest
 from stepwell.definition.graph import Json
 from stepwell.engine.actions import Outcome
 from stepwell.engine.records import Failure
+from stepwell.runtime.calls import survey
 from tests.api.kit import World
 
 TRIP = """
@@ -223,3 +224,23 @@ def test_what_was_undone_is_drawn_in_a_colour_of_its_own(world: World) -> None:
     assert graph["nodes"][0]["compensate"] == "python:m.unflight"
     assert "↺ compensated" in world.get(f"/runs/{run_id}/graph").text
     assert "classDef compensated" in world.get(f"/runs/{run_id}/graph", format="mermaid").text
+
+
+@pytest.mark.parametrize("width", [3, 150])
+def test_a_step_whose_branches_were_undone_is_compensated(world: World, width: int) -> None:
+    run_id = world.start("forked", input={"names": [*range(width)]})
+    run = world.get(f"/runs/{run_id}").json
+    assert run["status"] == "compensated"
+    assert run["steps"]["book"]["status"] == "compensated"
+    assert run["steps"]["book"]["branches"] == {"total": width, "compensated": width}
+
+
+def test_the_undone_branches_of_a_fork_that_is_only_counted_are_compensated_too(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(survey, "SURVEY_WIDTH", 1)
+    monkeypatch.setattr(survey, "HISTORY_BRANCHES", 1)
+    run_id = world.start("forked", input={"names": [*range(3)]})
+    run = world.get(f"/runs/{run_id}").json
+    assert run["steps"]["book"]["branches"] == {"total": 3, "compensated": 3}
+    assert world.get(f"/runs/{run_id}/graph", format="json").json["taken"]["book.transitions[0]"] == 3

@@ -55,6 +55,12 @@ def test_show_says_when_what_is_left_was_not_read(api: FakeApi, cli: Cli) -> Non
     assert shown(api, cli, run)[-1] == "… the remaining steps were not read: the logs are too long"
 
 
+def test_a_rollback_that_had_nothing_to_undo_shows_no_table(api: FakeApi, cli: Cli) -> None:
+    run = rolled_back("compensated", 0)
+    run["rollback"]["not_undone"] = []
+    assert "rollback record" not in shown(api, cli, run)
+
+
 def test_a_partial_rollback_is_told_in_a_sentence(api: FakeApi, cli: Cli) -> None:
     run = rolled_back("failed", 1, STUCK, outcome="partial_rollback", result_summary="failed at pay: no funds; …")
     assert "outcome partial rollback: failed at pay: no funds; …" in shown(api, cli, run)

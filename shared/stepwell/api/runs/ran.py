@@ -148,7 +148,8 @@ def taken_edges(at: Standing, forks: Iterable[Surveyed]) -> dict[str, int]:
         for branch in fork.branches:
             taken.update(branch.rule_uses)
         for start, counts in fork.counts.items():
-            taken.update(dict.fromkeys(_only_way(at.graph, start, fork.fork.join), counts.get("completed", 0)))
+            over = counts.get("completed", 0) + counts.get("compensated", 0)
+            taken.update(dict.fromkeys(_only_way(at.graph, start, fork.fork.join), over))
     return {rule: count for rule, count in taken.items() if count}
 
 

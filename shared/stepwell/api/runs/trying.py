@@ -1,16 +1,17 @@
-"""What a token is at that its log has not got yet: the next attempt, a wait that is over, and a pause.
+"""What a token is at that its log has not got yet: the next attempt, a wait that is over, a pause, what was undone.
 
 The log has an attempt only after it has ended, and has a wait's end some time before its node is left if a pause came.
-That a pause holds a branch back is in the run's header.
+That a pause holds a branch back is in the run's header, and that its steps were undone in the log of the run.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 from stepwell.api.runs.ran import views_in
+from stepwell.api.runs.rollbacks import undone_steps
 from stepwell.api.runs.states import fork_at, status_of
 from stepwell.definition.graph import Graph
 from stepwell.engine.copying import changed
@@ -55,12 +56,13 @@ def held_back(token: Token) -> Token:
 
 
 def tried_in(at: Standing, forks: Iterable[Surveyed], now_ms: int) -> tuple[Surveyed, ...]:
-    """Returns the forks of a run in the same way. In a paused run their branches rest."""
+    """Returns the forks of a run in the same way. In a paused run their branches rest; undone steps are compensated."""
     now_ms = at.header.paused_ms or now_ms
     found = tuple(_tried_in(fork, now_ms) if fork.is_open else fork for fork in forks)
     if status_of(at) is Status.PAUSED:
         found = tuple(_resting(at.graph, fork) if fork.is_open else fork for fork in found)
-    return found
+    undone = undone_steps(at)
+    return tuple(_undone(fork, undone) for fork in found) if undone else found
 
 
 def _tried_in(fork: Surveyed, now_ms: int) -> Surveyed:
@@ -86,6 +88,21 @@ def _at_rest(graph: Graph, fork: Surveyed, index: int, branch: Token) -> Token:
         if name not in branch.steps
     }
     return changed(held_back(branch), steps={**held_back(branch).steps, **begun})
+
+
+def _undone(fork: Surveyed, undone: Collection[tuple[str, str]]) -> Surveyed:
+    """Returns a fork whose undone steps are compensated. `undone`: (token, step) of each."""
+    branches = tuple(
+        changed(one, steps={name: changed(view, status="compensated") if (one.id, name) in undone else view
+                            for name, view in one.steps.items()})
+        for one in fork.branches
+    )  # fmt: skip
+    first = Counter(step for token, step in undone if token.rpartition(".")[0] == fork.id)
+    counts = {
+        name: _moved(one, "completed", "compensated", min(one.get("completed", 0), first[name]))
+        for name, one in fork.counts.items()
+    }
+    return replace(fork, branches=branches, inner=tuple(_undone(one, undone) for one in fork.inner), counts=counts)
 
 
 def _moved(counts: Mapping[str, int], before: str, after: str, count: int) -> Mapping[str, int]:

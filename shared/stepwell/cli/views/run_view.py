@@ -43,7 +43,7 @@ def run_view(run: Mapping[str, Any], now: datetime) -> Group:
         parts += [Text(""), steps_table(run["steps"], now, str(run.get("status")))]
     if run.get("children"):
         parts += [Text(""), children_table(run["children"])]
-    if run.get("rollback"):
+    if _has_undone(run.get("rollback")):
         parts += [Text(""), rollback_table(run["rollback"], str(run.get("status")))]
     return Group(*parts)
 
@@ -98,7 +98,7 @@ def _branches_bar(branches: Mapping[str, Any], error: Mapping[str, Any], shown: 
 
 
 def _over_first(status: str) -> tuple[bool, str]:
-    return status in {"running", "waiting", "pending"}, status
+    return status in {"running", "waiting", "paused", "pending"}, status
 
 
 def children_table(children: Iterable[Mapping[str, Any]]) -> Padding:
@@ -133,6 +133,11 @@ def rollback_table(rollback: Mapping[str, Any], status: str) -> Padding:
     if rollback.get("not_undone") is None:
         table.add_row("", "…", "", Text("the remaining steps were not read: the logs are too long", style="dim"))
     return Padding(table, (0, 0, 0, 1))
+
+
+def _has_undone(rollback: Mapping[str, Any] | None) -> bool:
+    """Tells whether a rollback has steps to show: one of a run in which nothing had to be undone has none."""
+    return bool(rollback) and (rollback.get("not_undone") is None or any(map(rollback.get, ("undone", "not_undone"))))
 
 
 def _undo_words(one: Mapping[str, Any]) -> tuple[Text, Text]:
