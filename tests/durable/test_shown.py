@@ -238,6 +238,30 @@ def test_why_it_waits_for_many_operations_names_the_first_three(flows: Flows) ->
     assert (told["why"].count("So do 17 more"), len(told["wakers"])) == (1, 6)
 
 
+@pytest.mark.parametrize(
+    ("awaited", "why", "wakers"),
+    [
+        ("ctx.all(ctx.child(kid), ctx.sleep('1d')), ctx.child(kid)",
+         "Its tasks wait for 2 operations. It waits at kid for its child run since", {"child", "branch"}),
+        ("*[ctx.child(kid) for _ in range(120)]",
+         "Its tasks wait for 120 operations. All under way wait, first of them kid for children.", {"branch"}),
+    ],
+)  # fmt: skip
+def test_why_a_function_waits_for_child_runs_names_no_worker(
+    flows: Flows, awaited: str, why: str, wakers: set[str]
+) -> None:
+    """Neither where a task stands at a fork of its own, nor where there are too many to read."""
+    kit = flows(
+        "import asyncio\nfrom stepwell import workflow\n@workflow\nasync def kid(ctx):\n    await ctx.approval()\n"
+        f"@workflow\nasync def parent(ctx):\n    await asyncio.gather({awaited})"
+    )
+    run = kit.start("parent")
+    kit.settle()
+    told = explain(run_now(kit.service.standing(run.id)), int(kit.now.timestamp() * 1000), None, {})
+    assert told["why"].startswith(why)
+    assert ({one["what"] for one in told["wakers"]}, told["in_queue"]) == (wakers, False)
+
+
 def test_why_a_function_waits_for_an_update_is_no_defect(flows: Flows) -> None:
     kit = flows(ASKS)
     run = kit.start("until")

@@ -9,6 +9,7 @@ from typing_extensions import TypedDict
 
 from stepwell.api.pauses import WorkflowPauseView, pause_text, pause_view, unpause_path
 from stepwell.api.runs.children import Statuses
+from stepwell.api.runs.explained_forks import at_forks
 from stepwell.api.runs.explained_waits import QUEUE, Waker, Why, explained_wait
 from stepwell.api.runs.states import (
     CLEANING_UP,
@@ -195,7 +196,7 @@ def _forked(at: Standing, fork: Fork, now_ms: int, statuses: Statuses) -> Why:
     branches = Waker(what="branch", at=None, detail=f"GET /runs/{at.run_id}/branches lists the branches")
     waiting = waiting_tokens(at)
     if not waiting and is_shown_waiting(at):
-        return _of_header(at, text, branches)
+        return _of_header(at, text, (branches,))
     if not waiting:
         retries = _retries(live_tokens(at), now_ms)
         if not retries:
@@ -207,13 +208,13 @@ def _forked(at: Standing, fork: Fork, now_ms: int, statuses: Statuses) -> Why:
     return replace(first, text=f"{text} {each} {first.text}", wakers=(*first.wakers, branches))
 
 
-def _of_header(at: Standing, text: str, branches: Waker) -> Why:
+def _of_header(at: Standing, text: str, listed: Sequence[Waker]) -> Why:
     """Explains a run whose branches all wait, by the wait that is known without reading theirs."""
     header, node = at.header, at.header.waiting_node
     until = "" if header.waiting_until_ms is None else iso(header.waiting_until_ms)
     timers = _timer_of_header(at)
     text += f" All under way wait, first of them {node} for {header.waiting_for}{until and f', until {until}'}."
-    return Why(text, (branches, *timers), header.waiting_since_ms, header.waiting_for)
+    return Why(text, (*listed, *timers), header.waiting_since_ms, header.waiting_for)
 
 
 def _timer_of_header(at: Standing) -> list[Waker]:
@@ -229,6 +230,9 @@ def _tasks(at: Standing, now_ms: int, statuses: Statuses) -> Why:
     """Explains a durable function by the operations that its tasks await, those for people first."""
     count = at.token.open_tasks
     text = f"Its tasks wait for {counted(count, 'operation')}."
+    if not at.branches and is_shown_waiting(at):  # too many to be read
+        listed = Waker(what="branch", at=None, detail=f"GET /runs/{at.run_id}/branches lists the branches")
+        return _of_header(at, text, (listed, *_own_timer(at.token)))
     return _beside(at, now_ms, statuses, count, text, _TOLD)
 
 
@@ -242,7 +246,8 @@ def _dag(at: Standing, now_ms: int, statuses: Statuses) -> Why:
 def _beside(at: Standing, now_ms: int, statuses: Statuses, count: int, text: str, most: int | None = None) -> Why:
     """Explains `count` tokens side by side, `most` of them in full. One in the queue or with a worker has no Why."""
     retries = _retries(at.branches, now_ms)
-    whys = [*_waits(at, _waiting(at), now_ms, statuses), *retries, *_begun_once(at.branches, now_ms)]
+    waits = _waits(at, _waiting(at), now_ms, statuses)
+    whys = [*waits, *retries, *_begun_once(at.branches, now_ms), *at_forks(at)]
     texts = [text, *(why.text for why in whys[:most])]
     if left := len(whys[most:]) if most else 0:
         texts.append(f"So do {left} more: GET /runs/{at.run_id} lists them as `tokens`.")
