@@ -76,7 +76,8 @@ const BUTTONS: [RegExp, string][] = [
   [/POST \/workflows:unpause (has it go on|ends the pause of its workflow)/, "Unpause all workflows"],
   [/POST \/workflows\/(\S+)\/unpause (has it go on|ends the pause of its workflow)/, "Unpause its workflow, $1"],
   [/POST \/runs\/\S+\/start starts it, \/cancel ends it/, "Start or Cancel"],
-  [/GET \/runs\/\S+\/branches lists the branches/, "they are listed below"],
+  [/GET \/runs\/\S+\/branches\S* lists the branches(?: that wait| of \S+)?/, "they are listed below"],
+  [/GET \/limits\/(\S+) shows/, "the page Limits shows"],
   [/GET \/runs\/(\S+)\/explain shows the state of that run/, "see run $1"],
   [/ \(POST \/runs\/[^)]*\)/g, ""],
 ];

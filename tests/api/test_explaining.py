@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import re
+from typing import Any
+
 import pytest
 
+from stepwell.definition.graph import Limit
 from stepwell.engine.actions import Outcome
 from stepwell.engine.records import Failure
 from stepwell.errors import PortError
@@ -172,3 +176,35 @@ def test_an_at_most_once_step_beside_others_is_no_retry_either() -> None:
     assert "A worker runs charge, attempt 1, since " in told["why"]
     assert (told["next_retry_at"], told["in_queue"], told["waiting_for"]) == (None, True, None)
     assert not [one for one in told["wakers"] if "backoff" in one["detail"]]
+
+
+SCAN = """
+workflow: scan
+nodes:
+  begin: {transitions: [{to: ocr, foreach: "{{ input }}", as: page}]}
+  ocr: {run: python:m.ocr, throttle: ocr, transitions: [{to: gather}]}
+  gather: {fan_in: {policy: all}}
+"""
+
+
+def test_a_fork_whose_branches_wait_for_a_limit_counts_them_and_names_it() -> None:
+    """They are read to be counted where they are more than one page."""
+    world = World(SCAN)
+    world.parts.catalog.limits = {"ocr": Limit(1)}
+    seen: list[dict[str, Any]] = []
+
+    def ocr(_: StepCall) -> Outcome:
+        if not seen:
+            world.drain()  # the others ask for their permit meanwhile
+            seen.append(world.get("/runs/scan-1/explain").json)
+        return Outcome("text")
+
+    world.steps.functions["python:m.ocr"] = ocr
+    world.start("scan", run_id="scan-1", input=[*range(120)])
+    (told,) = seen
+    assert re.match(r"It waits for the \d+ branches of begin, which meet at gather: .*\d+ waits? for the limit ocr\.",
+                    told["why"])  # fmt: skip
+    assert [one["detail"] for one in told["wakers"]] == [
+        "GET /limits/ocr shows who has its permits",
+        "GET /runs/scan-1/branches?status=waiting lists the branches that wait",
+    ]

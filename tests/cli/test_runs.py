@@ -500,6 +500,16 @@ def test_explain_tells_what_can_wake_the_run(api: FakeApi, cli: Cli) -> None:
         ("POST /runs/r1/unpause has it go on", "stepwell unpause r1 has it go on"),
         ("POST /workflows/fan/unpause has it go on", "stepwell unpause fan has it go on"),
         ("POST /workflows:unpause has it go on", "stepwell unpause --all has it go on"),
+        ("GET /limits/ocr shows who has its permits", "stepwell limits ocr shows who has its permits"),
+        ("GET /runs/r1/branches lists the branches", "stepwell show r1 --branches all lists the branches"),
+        (
+            "GET /runs/r1/branches?status=waiting lists the branches that wait",
+            "stepwell show r1 --branches waiting lists the branches that wait",
+        ),
+        (
+            "GET /runs/r1/branches?fork=0/3 lists the branches of ocr",
+            "stepwell show r1 --branches all --fork 0/3 lists the branches of ocr",
+        ),
     ],
 )
 def test_explain_names_the_commands_for_the_calls_of_the_api(api: FakeApi, cli: Cli, detail: str, told: str) -> None:

@@ -27,8 +27,22 @@ CALLS: Mapping[str, str] = {
     r"POST /runs/(\S+)/start starts it, /cancel": r"stepwell start \1 starts it, stepwell cancel \1",
     r"POST /(?:runs|workflows)/(\S+)/unpause": r"stepwell unpause \1",
     r"POST /workflows:unpause": "stepwell unpause --all",
+    r"GET /limits/(\S+) shows": r"stepwell limits \1 shows",
+    r"GET /runs/(\S+)/branches\?fork=(\S+)": r"stepwell show \1 --branches all --fork \2",
+    r"GET /runs/(\S+)/branches\?status=(\S+)": r"stepwell show \1 --branches \2",
+    r"GET /runs/(\S+)/branches": r"stepwell show \1 --branches all",
 }
-WAKING = ("approve", "reject", "event", "update", "start", "cancel", "unpause")  # the commands of these calls
+WAKING = (
+    "approve",
+    "reject",
+    "event",
+    "update",
+    "start",
+    "cancel",
+    "unpause",
+    "show",
+    "limits",
+)  # the commands of these calls
 _ANY = "the page Errors of Stepwell's documentation lists the codes; stepwell doctor checks this machine"
 
 

@@ -33,7 +33,7 @@ from stepwell.api.runs.moments import StateQueryString, state_view
 from stepwell.api.runs.pending_updates import with_updates
 from stepwell.api.runs.ran import words_of
 from stepwell.api.runs.rollbacks import node_not_undone
-from stepwell.api.runs.states import error_of
+from stepwell.api.runs.states import error_of, fork_at
 from stepwell.api.runs.views import RunView, run_summary, view_of
 from stepwell.api.runs.vocabulary import MACHINE, in_words_of
 from stepwell.api.runs.waiting import shown_to
@@ -183,7 +183,8 @@ async def get_explanation(call: Call) -> Answer:
     last = await last_entry(service, at)
     statuses = await read_statuses(service, at)
     pause = None if at.token.ended else await call.parts.workflow_pauses.of(at.run.workflow)
-    explanation = explain(at, call.parts.ports.clock.now_ms(), last, statuses, pause)
+    forks = () if at.branches or fork_at(at.token) is None else await service.survey(at)  # too many for its log
+    explanation = explain(at, call.parts.ports.clock.now_ms(), last, statuses, pause, forks)
     explanation = await with_updates(explanation, call.parts.ports)
     if call.identity.name:
         for waker in explanation["wakers"]:

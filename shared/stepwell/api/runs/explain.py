@@ -9,7 +9,7 @@ from typing_extensions import TypedDict
 
 from stepwell.api.pauses import WorkflowPauseView, pause_text, pause_view, unpause_path
 from stepwell.api.runs.children import Statuses
-from stepwell.api.runs.explained_forks import at_forks
+from stepwell.api.runs.explained_forks import Tally, at_forks
 from stepwell.api.runs.explained_waits import QUEUE, Waker, Why, explained_wait
 from stepwell.api.runs.states import (
     CLEANING_UP,
@@ -42,6 +42,7 @@ from stepwell.engine.starts import is_open
 from stepwell.engine.table import Phase
 from stepwell.engine.token import Token
 from stepwell.engine.writing import deadline_ms
+from stepwell.runtime.calls.survey import Surveyed
 from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.loop.pauses import WorkflowPause
 
@@ -71,15 +72,20 @@ class Explanation(TypedDict):
 
 
 def explain(
-    at: Standing, now_ms: int, last: Entry | None, statuses: Statuses, pause: WorkflowPause | None = None
+    at: Standing,
+    now_ms: int,
+    last: Entry | None,
+    statuses: Statuses,
+    pause: WorkflowPause | None = None,
+    forks: Sequence[Surveyed] = (),
 ) -> Explanation:
     """Explains a run from its current log; `statuses` are those of its child runs that were read.
 
-    `pause`: that of its workflow, or of all.
+    `pause`: that of its workflow, or of all. `forks`: where the run's fork has too many branches for its log.
     """
     status = status_of(at)
     pause = pause if can_be_held(at.token) else None
-    why = _why(at, status, now_ms, statuses)
+    why = _why(at, status, now_ms, statuses, forks)
     can_wake = bool(why.wakers)
     if pause is not None and not at.header.pause_of:
         why = _about_to_stop(why, pause)
@@ -109,7 +115,7 @@ def explain(
     )
 
 
-def _why(at: Standing, status: Status, now_ms: int, statuses: Statuses) -> Why:
+def _why(at: Standing, status: Status, now_ms: int, statuses: Statuses, forks: Sequence[Surveyed] = ()) -> Why:
     token = at.token
     if token.ended:
         ended = iso(token.last.at_ms) if token.last else "?"
@@ -117,7 +123,7 @@ def _why(at: Standing, status: Status, now_ms: int, statuses: Statuses) -> Why:
     if status is Status.COMPENSATING:
         return _compensating(at, now_ms)
     if status is Status.PAUSED:
-        return _paused(at, now_ms, statuses)
+        return _paused(at, now_ms, statuses, forks)
     if token.has_open_tasks and token.aside is None:
         return _tasks(at, now_ms, statuses)
     if is_waiting(token) and token.parked is not None:
@@ -127,7 +133,7 @@ def _why(at: Standing, status: Status, now_ms: int, statuses: Statuses) -> Why:
     fork = fork_at(token)
     if fork is None:
         return _running(at, now_ms)
-    return _dag(at, now_ms, statuses) if at.graph.dependencies else _forked(at, fork, now_ms, statuses)
+    return _dag(at, now_ms, statuses) if at.graph.dependencies else _forked(at, fork, now_ms, statuses, forks)
 
 
 def _before_start(at: Standing, status: Status, now_ms: int) -> Why | None:
@@ -154,9 +160,9 @@ def _before_start(at: Standing, status: Status, now_ms: int) -> Why | None:
     return None
 
 
-def _paused(at: Standing, now_ms: int, statuses: Statuses) -> Why:
+def _paused(at: Standing, now_ms: int, statuses: Statuses, forks: Sequence[Surveyed]) -> Why:
     """Explains a pause, and what the run would do without it. A wait that it stands at can end meanwhile."""
-    other = _why(at, status_unpaused(at), now_ms, statuses)
+    other = _why(at, status_unpaused(at), now_ms, statuses, forks)
     call = Waker(what="call", at=None, detail=f"POST {unpause_path(at.header.pause_of, at.run_id)} has it go on")
     text = f"It is {pause_of(at.header)}. Without the pause: {other.text}"
     return replace(other, text=text, wakers=(call, *_timers(at, now_ms, statuses)), in_queue=False)
@@ -187,25 +193,26 @@ def _held(held: Held, since_ms: int) -> Why:
     return Why(f"It waits for the {held_text(held)}.", (Waker(what="limit", at=None, detail=detail),), since_ms)
 
 
-def _forked(at: Standing, fork: Fork, now_ms: int, statuses: Statuses) -> Why:
+def _forked(at: Standing, fork: Fork, now_ms: int, statuses: Statuses, forks: Sequence[Surveyed]) -> Why:
     """Explains a run with branches. If all of them wait, it describes the wait that is due first."""
     since_ms = at.token.last_ms
     node = at.graph.seen_as(at.token.node)
     meet = "" if fork.join == node else f", which meet at {fork.join or 'the end'}"
-    text = f"It waits for the {fork.width} branches of {node}{meet}."
-    branches = Waker(what="branch", at=None, detail=f"GET /runs/{at.run_id}/branches lists the branches")
+    tally = Tally(at, forks)
+    how, listed = tally.text, tuple(tally.wakers(at.run_id))
+    text = f"It waits for the {fork.width} branches of {node}{meet}{how and f': {how}'}."
     waiting = waiting_tokens(at)
     if not waiting and is_shown_waiting(at):
-        return _of_header(at, text, (branches,))
+        return _of_header(at, text, listed)
     if not waiting:
         retries = _retries(live_tokens(at), now_ms)
         if not retries:
-            return Why(text, (branches,), since_ms)
+            return Why(text, listed, since_ms)
         count = f"{len(retries)} of them {'retries' if len(retries) == 1 else 'retry'}."
-        return replace(retries[0], text=f"{text} {count} {retries[0].text}", wakers=(*retries[0].wakers, branches))
+        return replace(retries[0], text=f"{text} {count} {retries[0].text}", wakers=(*retries[0].wakers, *listed))
     (first,) = _waits(at, waiting[:1], now_ms, statuses)
     each = f"{len(waiting)} wait, first of them {waiting[0].id}." if len(waiting) > 1 else f"{waiting[0].id} waits."
-    return replace(first, text=f"{text} {each} {first.text}", wakers=(*first.wakers, branches))
+    return replace(first, text=f"{text} {each} {first.text}", wakers=(*first.wakers, *listed))
 
 
 def _of_header(at: Standing, text: str, listed: Sequence[Waker]) -> Why:

@@ -1,13 +1,75 @@
-"""Explains the tokens beside others that stand at forks of their own."""
+"""Explains the forks that a run is at: how its branches are, which limits they wait for, and what lists them."""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
 from stepwell.api.runs.explained_waits import Waker, Why
-from stepwell.api.runs.states import fork_at
+from stepwell.api.runs.states import fork_at, live_tokens
 from stepwell.engine.forks.branches import fork_id
 from stepwell.engine.forks.marks import is_waiting
 from stepwell.engine.names import node_of
+from stepwell.engine.parts import shown_kind
+from stepwell.engine.records import Status
+from stepwell.engine.token import Token
+from stepwell.engine.waits.aside import is_for_limit
+from stepwell.engine.waits.limit import limit_named
+from stepwell.runtime.calls.survey import Surveyed
 from stepwell.runtime.log.standing import Standing
+
+_OVER = (Status.COMPLETED, Status.FAILED, Status.CANCELLED)
+
+
+class Tally:
+    """The branches of the run's fork by what each does. `forks`: read where there are too many branches for `at`."""
+
+    def __init__(self, at: Standing, forks: Iterable[Surveyed]) -> None:
+        read = next((one for one in forks if one.id == fork_id(at.token.id, at.token.slot)), None)
+        seen = at if at.branches or read is None else replace(at, branches=read.branches)
+        self._counts = Counter[str]()
+        self._limits = Counter[str]()
+        live = {one.id for one in live_tokens(seen)}
+        for token in seen.branches:
+            self._count(at, token, is_live=token.id in live)
+        for counts in read.counts.values() if read is not None and not at.branches else ():
+            self._counts.update(counts)
+
+    def _count(self, at: Standing, token: Token, *, is_live: bool) -> None:
+        if token.end is not None:
+            self._counts[token.end.status.value] += 1
+        elif not is_live:
+            self._counts[Status.PENDING.value] += 1
+        elif token.parked is None or not is_waiting(token):
+            self._counts["paused" if at.run.is_paused and fork_at(token) is None else "running"] += 1
+        elif is_for_limit(token.parked):
+            self._limits[limit_named(token.parked)] += 1
+        else:
+            self._counts[f"wait for {shown_kind(token, token.parked)}"] += 1
+
+    @property
+    def text(self) -> str:
+        """How the branches are, such as `75 completed, 38 wait for the limit ocr`; "" if they are all alike."""
+        if len(self._counts) + len(self._limits) < 2:
+            return ""
+        over = [one.value for one in _OVER if one.value in self._counts]
+        names = [*over, *sorted(self._counts.keys() - set(over))]
+        waits = {f"wait for the limit {name}": count for name, count in self._limits.items()}
+        return ", ".join(_counted(name, count) for name, count in ({n: self._counts[n] for n in names} | waits).items())
+
+    def wakers(self, run_id: str) -> Iterator[Waker]:
+        """Yields what shows the line of each limit, and the branches."""
+        for name in self._limits:
+            detail = f"GET /limits/{name.partition('/')[0]} shows who has its permits"
+            yield Waker(what="limit", at=None, detail=detail)
+        waits = self._limits or any(name == "waiting" or name.startswith("wait ") for name in self._counts)
+        listed = "?status=waiting lists the branches that wait" if waits else " lists the branches"
+        yield Waker(what="branch", at=None, detail=f"GET /runs/{run_id}/branches{listed}")
+
+
+def _counted(name: str, count: int) -> str:
+    return f"{count} {name}" if count != 1 or not name.startswith("wait ") else f"1 waits{name.removeprefix('wait')}"
 
 
 def at_forks(at: Standing) -> list[Why]:
