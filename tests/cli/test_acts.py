@@ -125,6 +125,18 @@ def test_a_vote_that_is_not_enough_names_who_may_still_approve(api: FakeApi, cli
     assert [cli("approve", "r1").stdout for _ in range(2)] == ["approved r1\n"] * 2
 
 
+def test_a_rejection_that_is_not_enough_tells_that_the_run_waits_on(api: FakeApi, cli: Cli) -> None:
+    votes = [{"decision": "approved", "by": "leo"}, {"decision": "rejected", "by": "ana"}]
+    data = {"need": 2, "approvers": ["kim"], "votes": votes}
+    asked = {"run_id": "r1", "waiting_for": "approval", "waiting_data": data}
+    first = {**asked, "waiting_data": {**data, "approvers": ["leo", "kim"], "votes": votes[1:]}}
+    api.on("POST", "/runs/r1/reject", (200, first), (200, asked))
+    assert [cli("reject", "r1").stdout for _ in range(2)] == [
+        "rejected r1: 0 of 2 agree, 1 against, and it waits for one of leo, kim\n",
+        "rejected r1: 1 of 2 agree, 1 against, and it waits for one of kim\n",
+    ]
+
+
 def test_a_rejection_has_a_reason(api: FakeApi, cli: Cli) -> None:
     api.on("POST", "/runs/r1/reject", (200, {}))
     assert cli("reject", "r1", "--reason", "no budget").stdout == "rejected r1\n"

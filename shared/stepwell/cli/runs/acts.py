@@ -145,7 +145,7 @@ def approve(
 
 
 def _still_asked(answer: JsonObject) -> str:
-    """How many have agreed, if that is not enough yet: the run waits on."""
+    """How many have agreed and rejected, if that is not enough to end the approval: the run waits on."""
     data = answer.get("waiting_data")
     if answer.get("waiting_for") != "approval" or not isinstance(data, dict):
         return ""
@@ -153,10 +153,11 @@ def _still_asked(answer: JsonObject) -> str:
     if not isinstance(need, int) or not isinstance(votes, list):
         return ""
     agreed = sum(isinstance(vote, dict) and vote.get("decision") == "approved" for vote in votes)
-    if not 0 < agreed < need:
+    if not votes or agreed >= need:
         return ""
+    rejected = f", {len(votes) - agreed} against" if len(votes) > agreed else ""
     named = ", ".join(map(str, left)) if isinstance(left, list) else ""
-    return f": {agreed} of {need} agree, and it waits for {f'one of {named}' if named else 'more'}"
+    return f": {agreed} of {need} agree{rejected}, and it waits for {f'one of {named}' if named else 'more'}"
 
 
 def reject(
@@ -165,7 +166,7 @@ def reject(
     """Reject the approval that a run waits for."""
     with connect(url) as client:
         answer = client.handle(run_id).reject(reason, by=person(by), wait=step)
-    report(answer, as_json, f"rejected {id_of(answer, run_id)}")
+    report(answer, as_json, f"rejected {id_of(answer, run_id)}{_still_asked(answer)}")
 
 
 def delegate(
