@@ -77,6 +77,17 @@ def test_run_refuses_a_start_that_is_no_time(api: FakeApi, cli: Cli, wrong: str)
     assert api.calls == []
 
 
+def test_show_has_the_input_and_the_next_command_of_a_run_that_failed(api: FakeApi, cli: Cli) -> None:
+    step = {**FAILED["steps"]["charge"], "branches": {"total": 3, "completed": 2, "failed": 1}}
+    api.on("GET", f"/runs/{ID}", (200, FAILED), (200, {**FAILED, "steps": {"charge": step}}),
+           (200, {**FAILED, "outcome": "partial_rollback"}))  # fmt: skip
+    first, forked, undone = (" ".join(cli("show", ID).stdout.split()) for _ in range(3))
+    assert 'input {"order_id": "A-1"}' in first
+    assert f"next stepwell redrive {ID}" in first
+    assert f"next stepwell redrive {ID} stepwell show {ID} --branches failed" in forked
+    assert "redrive" not in undone
+
+
 def test_runs_tells_when_a_run_starts(api: FakeApi, cli: Cli) -> None:
     later = (datetime.now(UTC) + timedelta(days=31)).isoformat()
     pending = {**RUN, "status": "pending", "waiting_for": None, "start_at": later}

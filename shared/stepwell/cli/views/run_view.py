@@ -11,7 +11,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from stepwell.cli.connect import all_there, way_on
+from stepwell.cli.connect import all_there, there, way_on
 from stepwell.cli.hints import WAKING, with_commands
 from stepwell.cli.views.grids import BAR, MARKS, STYLES, facts_view, plain, status_text, table_of
 from stepwell.cli.views.telling import history_line
@@ -177,6 +177,7 @@ def _facts(run: Mapping[str, Any], now: datetime) -> Iterator[tuple[str, Rendera
         yield from _told("with", _wait_data(run.get("waiting_data")))
         if run.get("waiting_for") not in {None, "", "delay", "sleep"}:
             yield "next", plain(way_on(run))
+    yield from _told("input", run.get("input"))
     yield from _told("because", local_times(run.get("pending_reason") or "", now))
     yield from _told("state", _own_state(run))
     yield "created", plain(when(run.get("created_at"), now))
@@ -188,6 +189,8 @@ def _facts(run: Mapping[str, Any], now: datetime) -> Iterator[tuple[str, Rendera
         if trace := run["error"].get("traceback"):
             yield "traceback", Text("\n".join(map(printable, trace.splitlines())), style="dim")
     yield from _told("outcome", _outcome_words(run))
+    for number, command in enumerate(_ways_on(run)):
+        yield "" if number else "next", plain(there(command))
     if ended:
         yield from _told("result", run.get("result"))
     yield from _told("cancelled by", run.get("cancelled_by"))
@@ -197,6 +200,15 @@ def _facts(run: Mapping[str, Any], now: datetime) -> Iterator[tuple[str, Rendera
     yield from _told("cost", _cost_words(run.get("cost") or {}))
     origin = run.get("origin") or {}
     yield from _told(_ORIGINS.get(origin.get("kind", ""), "made of"), origin.get("run_id"))
+
+
+def _ways_on(run: Mapping[str, Any]) -> Iterator[str]:
+    """Yields the commands for a run that failed, unless steps of it were undone: it goes on, or shows what failed."""
+    if run.get("status") not in {"failed", "timed_out"} or run.get("outcome") == "partial_rollback":
+        return
+    yield f"stepwell redrive {run.get('run_id')}"
+    if any((step.get("branches") or {}).get("failed") for step in (run.get("steps") or {}).values()):
+        yield f"stepwell show {run.get('run_id')} --branches failed"
 
 
 def _phase(run: Mapping[str, Any]) -> str:
