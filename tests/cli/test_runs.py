@@ -77,6 +77,15 @@ def test_run_refuses_a_start_that_is_no_time(api: FakeApi, cli: Cli, wrong: str)
     assert api.calls == []
 
 
+def test_runs_leaves_out_those_of_stepwells_own_workflows_unless_they_are_asked_for(api: FakeApi, cli: Cli) -> None:
+    own = {**RUN, "run_id": "run_b", "workflow": "stepwell:batch"}
+    api.on("GET", "/runs", (200, {"items": [own, RUN], "next_cursor": None}))
+    assert "run_b" not in (told := cli("runs").stdout)
+    assert ID in told
+    assert "run_b" in cli("runs", "--workflow", "stepwell:batch").stdout
+    assert len(json.loads(cli("runs", "--json").stdout)["items"]) == 2
+
+
 def test_show_has_the_input_and_the_next_command_of_a_run_that_failed(api: FakeApi, cli: Cli) -> None:
     step = {**FAILED["steps"]["charge"], "branches": {"total": 3, "completed": 2, "failed": 1}}
     api.on("GET", f"/runs/{ID}", (200, FAILED), (200, {**FAILED, "steps": {"charge": step}}),
@@ -695,6 +704,7 @@ def test_branches_of_a_redriven_run_are_those_of_the_fork_that_it_reopened(cli: 
     ]
     api.on("GET", f"{path}/history", (200, {"items": forks, "next_cursor": None}))
     api.on("GET", f"{path}/branches", (200, {"items": [BRANCH], "next_cursor": None}))
+    api.on("GET", path, (200, FAILED))
     assert "OutOfStock" in cli("show", RUN["run_id"], "--branches", "failed").stdout
     (asked,) = (call.query for call in api.calls if call.path.endswith("/branches"))
     assert asked["fork"] == ["0/2"]

@@ -182,15 +182,28 @@ def test_a_narrow_list_of_runs_has_the_ends_of_their_ids_in_one_piece() -> None:
     ]
 
 
-def test_a_narrow_list_of_runs_has_short_parents_and_no_empty_columns() -> None:
-    """Of sixty columns, empty ones and the whole id of a parent left so few that names were broken into letters."""
+def test_a_narrow_list_of_runs_has_one_line_for_each() -> None:
+    """It says how long a wait has, and cuts long names: broken into lines, a waiting run took six."""
+    waits = {**RUN, "workflow": "invoice-collection-service", "current_steps": ["wait_for_the_payment"]}
+    failure = {"type": "PaymentProviderUnavailable", "step": "charge"}
+    out = Console(file=io.StringIO(), width=80, force_terminal=False)
+    items = [waits, {**FAILED, "current_steps": [], "failure": failure}]
+    out.print(runs_table(items, datetime(2099, 2, 28, 15, 2, tzinfo=UTC), width=80))
+    _, waiting, failed = printed(out).splitlines()
+    assert "approval, in 23 h" in waiting
+    assert "invoice-c" in waiting
+    assert "PaymentProviderUnav…" in failed
+
+
+def test_a_narrow_list_of_runs_has_no_parents_and_no_empty_columns() -> None:
+    """Of sixty columns, these left so few that names were broken into letters."""
     parent = "run_3943590aabb1fa3cb2d7c18386"
     child = {**FAILED, "run_id": "run_6f85500b44683cdcfe43fe9389", "parent": parent, "current_steps": []}
     out = Console(file=io.StringIO(), width=60, force_terminal=False)
     out.print(runs_table([child], datetime(2099, 2, 28, 15, 2, tzinfo=UTC), width=60))
     assert [line.rstrip() for line in printed(out).splitlines()] == [
-        "run     workflow      status    created      parent",
-        "fe9389  order-review  ✗ failed  26662 d ago  c18386",
+        "run     workflow      status    created",
+        "fe9389  order-review  ✗ failed  26662 d ago",
     ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
@@ -39,7 +40,6 @@ from stepwell.limits import PAGE_ITEMS
 
 if TYPE_CHECKING:
     from stepwell.client import Client
-    from stepwell.client.requests import Page
 
 
 OfWait = Annotated[
@@ -149,11 +149,11 @@ def runs(
     as_json: AsJson = False,
     url: Url = "",
 ) -> None:
-    """List runs, newest first."""
+    """List runs, newest first, without Stepwell's own."""
     since, before = read_filter(tag, since, before)
     statuses = read_statuses(status or ())
     read_words([waiting_for], WAITS, "wait")
-    from stepwell.cli.finding import check_workflow  # noqa: PLC0415 - httpx
+    from stepwell.cli.finding import OWN, check_workflow  # noqa: PLC0415 - httpx
 
     with connect(url) as client:
         found = client.runs(
@@ -176,19 +176,21 @@ def runs(
     if as_json:
         print_json(page.document)
     else:
-        _print_page(page)
+        is_any = workflow or parent or origin or key is not None
+        shown = [one for one in page.items if is_any or not str(one.get("workflow")).startswith(OWN)]
+        _print_page(shown, page.next_cursor)
 
 
-def _print_page(page: Page) -> None:
+def _print_page(items: Sequence[JsonObject], next_cursor: str | None) -> None:
     from stepwell.cli.views.render import runs_table  # noqa: PLC0415 - rich
 
-    if not page.items:
+    if items:
+        out = console()
+        out.print(runs_table(items, datetime.now(UTC), out.width))
+    elif not next_cursor:
         typer.echo("no runs", err=True)
-        return
-    out = console()
-    out.print(runs_table(page.items, datetime.now(UTC), out.width))
-    if page.next_cursor:
-        typer.echo(f"there are more: --cursor {page.next_cursor}", err=True)
+    if next_cursor:
+        typer.echo(f"there are more: --cursor {next_cursor}", err=True)
 
 
 def _whole(client: Client, given: str) -> str:

@@ -20,6 +20,7 @@ from stepwell.cli.views.words import (
     pause_text,
     phrase,
     printable,
+    waiting_brief,
     waiting_words,
     when,
     when_in,
@@ -32,19 +33,22 @@ WIDE = 100  # columns from which a list of runs has room for their whole ids
 _WHOLE, _LEAST = 40, 8  # characters of a delivery's id: that a wide table has room for, and of a beginning
 TERMINAL = 80  # columns of a terminal that nobody has made narrower
 NARROW = 60  # columns from which it has room for what they wait for
+_WHY, _WHY_NARROW = 20, 14  # characters of that: in a terminal, and in a narrower one
 
 
 def runs_table(items: Iterable[Mapping[str, Any]], now: datetime, width: int = WIDE) -> Table:
     """A table of runs, newest first. Below WIDE it has the ends of made ids, as `dev` logs them, and no empty columns.
 
+    There each run is one line, whose longest words are cut. It has its wait or its error as `why`, and no parent.
+
     Of a run that failed it has the error's type and step: its header has no message.
 
     Below NARROW it says only where a run stands.
     """
-    rows = [_run_cells(run, now, is_wide=width >= WIDE) for run in items]
+    rows = [_run_cells(run, now, width) for run in items]
     filled = {heading for row in rows for heading, cell in row.items() if cell.plain}
-    more = ["waits for", "error", "created", "parent"] if width >= NARROW else []
-    headings = ["run", "workflow", "status", "at", *more]
+    more = ["waits for", "error", "created", "parent"] if width >= WIDE else ["why", "created"]
+    headings = ["run", "workflow", "status", "at", *(more if width >= NARROW else [])]
     always = headings[:3] if width < WIDE else ["run", "workflow", "status", "at", "waits for", "created"]
     headings = [heading for heading in headings if heading in always or heading in filled]
     table = table_of(*headings)
@@ -52,23 +56,34 @@ def runs_table(items: Iterable[Mapping[str, Any]], now: datetime, width: int = W
         table.add_row(*(row[heading] for heading in headings))
     for column in table.columns:
         column.no_wrap = column.header in ("run", "status", "created", "parent")
+        if width < WIDE:  # what has no room is cut, not broken into lines
+            column.overflow = "ellipsis"
+            column.no_wrap = column.no_wrap or column.header == "why"
     return table
 
 
-def _run_cells(run: Mapping[str, Any], now: datetime, *, is_wide: bool) -> dict[str, Text]:
+def _run_cells(run: Mapping[str, Any], now: datetime, width: int) -> dict[str, Text]:
+    is_wide = width >= WIDE
     ids = {name: str(run.get(name) or "") for name in ("run_id", "parent")}
     shown = ids if is_wide else {name: short(one) for name, one in ids.items()}
     failure = run.get("failure") or {}
-    return {
+    error = Text(printable(str(failure.get("type") or "")), style="red")
+    why = plain(waiting_brief(run, now)) if run.get("waiting_for") or not error else error.copy()
+    why.truncate(_WHY if width >= TERMINAL else _WHY_NARROW, overflow="ellipsis")
+    cells = {
         "run": plain(shown["run_id"]),
         "workflow": plain(run.get("workflow")),
         "status": status_text(run.get("status")),
         "at": plain(", ".join(map(str, run.get("current_steps") or ())) or failure.get("step")),
         "waits for": plain(waiting_words(run, now)),
-        "error": Text(printable(str(failure.get("type") or "")), style="red"),
+        "error": error,
+        "why": why,
         "created": plain(how_long_ago(run.get("created_at"), now)),
         "parent": plain(shown["parent"]),
     }
+    for cell in cells.values():
+        cell.no_wrap = None if is_wide else True
+    return cells
 
 
 def failures_table(items: Iterable[Mapping[str, Any]], now: datetime, width: int = WIDE) -> Table:

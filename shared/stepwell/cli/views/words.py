@@ -174,6 +174,22 @@ def waiting_words(run: Mapping[str, Any], now: datetime) -> str:
     return f"{awaited(run)}, {until(moment, now) if moment else 'without a time limit'}"
 
 
+def waiting_brief(run: Mapping[str, Any], now: datetime) -> str:
+    """Describes a run's wait in a narrow list: `approval, in 2 d`."""
+    start, moment = parse_time(run.get("start_at")), parse_time(run.get("waiting_until"))
+    if start and run.get("status") == "pending" and start > now:
+        return f"starts {ago(start, now)}"
+    if not run.get("waiting_for"):
+        return ""
+    is_own = run["waiting_for"] in _RUNS_OWN or moment is None
+    return phrase(run["waiting_for"]) if is_own else f"{awaited(run)}, {_due(moment, now)}"
+
+
+def _due(moment: datetime, now: datetime) -> str:
+    """Returns `in 2 d`, or `due 5 min ago`."""
+    return " ".join(ago(moment, now).split()[:3]) if moment >= now else f"due {ago(moment, now)}"
+
+
 def awaited_words(run: Mapping[str, Any]) -> str:
     """Names the events that a run waits for, each with its key; "" for none, and from an older server."""
     events = run.get("waiting_events") or ()
