@@ -20,11 +20,17 @@ def test_an_event_goes_to_whoever_waits(api: FakeApi, cli: Cli) -> None:
 IN_2040 = "2040-01-01T00:00:00.000Z"
 
 
+TAKES, MATCH = "its name and key, and", "it unless a `match` does not fit"
+
+
 @pytest.mark.parametrize(
     ("answer", "told"),
     [
-        ({"waits": 1, "starts": []}, "sent paid for A-1: 1 wait for it\n"),
-        ({"waits": 2, "starts": ["refund"]}, "sent paid for A-1: 2 waits for it; it may start refund\n"),
+        ({"waits": 1, "starts": []}, f"sent paid for A-1: 1 wait has {TAKES} takes {MATCH}\n"),
+        (
+            {"waits": 2, "starts": ["refund"]},
+            f"sent paid for A-1: 2 waits have {TAKES} take {MATCH}; it may start refund\n",
+        ),
         ({"waits": 0, "starts": ["refund"]}, "sent paid for A-1: it may start refund\n"),
         ({"duplicate": True, "waits": 0}, "sent paid for A-1: it was sent before, and changes nothing\n"),
     ],

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from .conftest import COMPLETED, RUN, Cli, FakeApi, problem
 
 ID = RUN["run_id"]
@@ -25,6 +27,13 @@ def test_last_is_the_newest_run(api: FakeApi, cli: Cli) -> None:
 def test_last_is_no_batch(api: FakeApi, cli: Cli) -> None:
     """That one is a run too, of Stepwell's own workflow."""
     listed(api, {**OTHER, "workflow": "stepwell:batch"}, RUN)
+    assert cli("show", "last").stdout.startswith(f"run        {ID}")
+
+
+@pytest.mark.parametrize("children", [1, 10])
+def test_last_is_the_run_that_was_started_and_not_its_child(api: FakeApi, cli: Cli, children: int) -> None:
+    child = {**OTHER, "parent": ID}
+    listed(api, *[child] * children, *[RUN][: 10 - children])
     assert cli("show", "last").stdout.startswith(f"run        {ID}")
 
 

@@ -10,6 +10,7 @@ import pytest
 import typer.main
 
 from stepwell import errors
+from stepwell.cli.borrowed import BORROWED
 from stepwell.cli.completing import WAITS
 from stepwell.cli.main import app
 from stepwell.client import Client, Unreachable
@@ -379,3 +380,19 @@ def test_a_single_mistake_with_a_name_in_it_is_told_once(api: FakeApi, cli: Cli)
     refused = problem(400, "unmappable", detail, errors=[{"path": "", "message": detail}])
     api.on("GET", "/runs/r1", refused)
     assert cli("show", "r1").stderr.count("fails for this delivery") == 1
+
+
+@pytest.mark.parametrize(
+    ("word", "command"),
+    [("list", "runs"), ("ls", "runs"), ("status", "show RUN"), ("signal", "event NAME"), ("resume", "unpause RUN")],
+)
+def test_a_command_of_another_tool_is_answered_with_the_one_that_is_meant(cli: Cli, word: str, command: str) -> None:
+    result = cli(word)
+    assert result.exit_code == 2
+    assert result.stderr.startswith(f"error: No such command '{word}' [bad_usage]\n  hint: write stepwell {command}")
+
+
+def test_borrowed_words_are_no_commands_and_lead_to_one() -> None:
+    commands = {*typer.main.get_command(app).commands}  # type: ignore[attr-defined]
+    assert not BORROWED.keys() & commands
+    assert {meant.partition(" ")[0].strip(",") for meant in BORROWED.values()} <= commands

@@ -95,13 +95,16 @@ class FindingClient(Client):
         return self._found.get(given, given)
 
     def _newest(self) -> str:
-        """The newest run of a workflow of the user's; a batch is a run of Stepwell's own."""
+        """The newest run that a user has started: no batch, which is Stepwell's own, and no child run."""
         items = super().send(calls.at(calls.runs(), LAST_AMONG, "")).items
         if not items:
             hint = f"start one: {there('stepwell run WORKFLOW')}"
             raise NotFound("there are no runs", code="unknown_run", hint=hint)
         users = [one for one in items if not str(one["workflow"]).startswith(OWN)]
-        return str((users or items)[0]["run_id"])
+        first = next((one for one in users if not one.get("parent")), None)
+        if first is None and users:  # a child is later than its parent
+            return str(users[0]["parent"])
+        return str((first or items[0])["run_id"])
 
     def _matching(self, given: str) -> tuple[str, bool]:
         """The run whose id begins or ends so, if there is one, and whether older runs were not searched.

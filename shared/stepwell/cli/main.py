@@ -16,6 +16,7 @@ import typer
 from typer.core import TyperGroup
 
 from stepwell.cli import dead, deliveries, limiting, opening, scheduling, versions, webhook
+from stepwell.cli.borrowed import BORROWED
 from stepwell.cli.deploying import alarming, deploy, doctor, gate
 from stepwell.cli.examples import epilog
 from stepwell.cli.exits import FAILED, INTERRUPTED, WRONG_USAGE, status_of
@@ -130,6 +131,8 @@ def _refused(error: Any, given: Sequence[str], command: str = "stepwell") -> Exc
     message = message.replace("Value error, ", "")  # pydantic's words in new versions of typer
     called = error.ctx.command_path if error.ctx else command
     hint = f"{called} --help shows the arguments and options"
+    if message.startswith("No such command '") and (meant := BORROWED.get(message.split("'")[1])):
+        message, hint = message.partition(". ")[0], f"write stepwell {meant}"
     return _told(UserError(message.rstrip("."), code="bad_usage", hint=hint), given)
 
 

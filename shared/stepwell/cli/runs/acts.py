@@ -68,7 +68,8 @@ def _whom(answer: JsonObject) -> str:
     if (waits := answer.get("waits")) is None:  # of an older version
         return ""
     starts = ", ".join(answer.get("starts") or ())
-    reached = [f"{counted(waits, 'waits')} for it"] if waits else []
+    has = "has its name and key, and takes" if waits == 1 else "have its name and key, and take"
+    reached = [f"{counted(waits, 'waits')} {has} it unless a `match` does not fit"] if waits else []
     if reached := [*reached, f"it may start {starts}"] if starts else reached:
         return f": {'; '.join(reached)}"
     until = when(answer.get("kept_until"), datetime.now(UTC))
