@@ -22,7 +22,7 @@ from stepwell.errors import Conflict, StepwellError
 from stepwell.local.replaying import Difference, Export, is_function, replay
 from stepwell.project import project_of
 from stepwell.runtime.folder.loading import load_folder
-from stepwell.runtime.steps.registry import Registry
+from stepwell.runtime.steps.registry import Registry, UnknownStepError
 from stepwell.values import dataclass
 
 FAILED = frozenset({Status.FAILED, Status.TIMED_OUT})  # a redrive is for these
@@ -35,6 +35,7 @@ class Verdict(StrEnum):
     COMPATIBLE = "compatible"
     KEEPS = "keeps its definition"  # and the code of its steps is there
     PATCH = "needs a patch"
+    INPUT = "refuses its input"
     GONE = "lacks code"
     REDRIVABLE = "can be redriven"
     STEP_GONE = "lacks its step"
@@ -82,7 +83,7 @@ def _of_function(export: Export, folder: Path) -> Gated:
     difference = replayed.difference
     if difference is None:
         return Gated(replayed.run_id, replayed.workflow, Verdict.COMPATIBLE, replayed.stands)
-    verdict = Verdict.GONE if difference.slot is None else Verdict.PATCH
+    verdict = Verdict.PATCH if difference.expected else Verdict.GONE if difference.slot is None else Verdict.INPUT
     return Gated(replayed.run_id, replayed.workflow, verdict, str(difference), difference)
 
 
@@ -122,6 +123,8 @@ def _lacking(registry: Registry, needed: Iterable[str]) -> str:
     for run in sorted(set(needed)):
         try:
             registry.function(run)
+        except UnknownStepError as error:
+            return error.message
         except Exception as error:  # of any type: an import runs users' code
             return f"{run}: {type(error).__name__}: {error}"
     return ""

@@ -60,7 +60,7 @@ class Difference:
 
     token: str
     slot: int | None  # None: the code cannot run, so it reached no record
-    expected: str
+    expected: str  # "": the code cannot begin with the run's input, or cannot run
     came: str
     at: str | None = None  # file:line of the code that asks; None: it asks for nothing more, or that is not known
 
@@ -250,6 +250,9 @@ def _differs(token: str, turn: Turn, end: Record | None) -> Difference | None:
     if isinstance(turn.result, Stuck):
         failure = turn.result.failure
         data = failure.data if isinstance(failure.data, dict) else {}
+        if data.get("came") == "step_input":  # the run has begun with this input
+            why = failure.message.removeprefix(f"record {data['slot']} holds {data['expected']}, and ")
+            return Difference(token, data["slot"], "", why)
         if "slot" in data:
             return Difference(token, data["slot"], data["expected"], data["came"] or "its end", data.get("at"))
         return Difference(token, None, "", f"{failure.type}: {failure.message}")

@@ -163,6 +163,7 @@ def _with_progress(found: Iterable[Gated], count: int) -> Iterator[Gated]:
 _SEVERAL = {  # verdicts of several runs
     "keeps its definition": "keep their definitions",
     "needs a patch": "need a patch",
+    "refuses its input": "refuse their inputs",
     "lacks code": "lack code",
     "lacks its step": "lack their steps",
 }
@@ -170,6 +171,8 @@ _SEVERAL = {  # verdicts of several runs
 
 def print_gated(found: Sequence[Gated], which: str = "open") -> None:
     """Prints what would stick, run by run, and how many there are of each verdict."""
+    from stepwell.local.gating import Verdict  # noqa: PLC0415 - with the compiler
+
     out = console()
     for one in found:
         if one.verdict.would_stick:
@@ -179,5 +182,5 @@ def print_gated(found: Sequence[Gated], which: str = "open") -> None:
     out.print(
         f"{counted(len(found), f'{which} runs')}: {told}" if found else f"there are no {which} runs", soft_wrap=True
     )
-    if any(one.where is not None and one.where.slot is not None for one in found):
+    if any(one.verdict is Verdict.PATCH and one.where is not None for one in found):
         out.print('put what is new behind `if ctx.patched("name"):`, or add it as a further version')
