@@ -18,6 +18,7 @@ from stepwell.api.runs.views import read_run
 from stepwell.api.runs.waiting import Shown
 from stepwell.definition.compiler import compile_definition
 from stepwell.definition.durations import parse_duration
+from stepwell.definition.event_names import is_own
 from stepwell.definition.expressions import compile_expression
 from stepwell.definition.graph import Graph, Json, Limit
 from stepwell.engine.entries import entry_json
@@ -36,8 +37,9 @@ from stepwell.runtime.starts.deploys import tell_deployed
 from stepwell.runtime.starts.starting import Start
 from stepwell.testing.backend import Backend, in_memory
 from stepwell.testing.driver import MOST_MESSAGES, Driver
+from stepwell.testing.frames import hidden
 from stepwell.testing.mocks import Mock, MockedCatalog, MockedSteps, Takes
-from stepwell.testing.names import Names, step_names
+from stepwell.testing.names import Names, event_names, step_names
 from stepwell.testing.replays import assert_all_replay, export_lines
 from stepwell.testing.runs import Run
 from stepwell.testing.starts import check_start
@@ -54,6 +56,7 @@ URL = "https://stepwell.test"  # the base of a test's links; no server answers t
 _logger = logging.getLogger("stepwell.testing")
 
 
+@hidden
 class Stepwell:
     """A whole Stepwell in memory: the production engine and API operations, on a clock that the test moves."""
 
@@ -188,7 +191,11 @@ class Stepwell:
         return Run(self, started.header.run_id)
 
     def event(self, name: str, payload: Json = None, key: str | int = "", event_id: str = "") -> None:
-        """Sends an event to the waits for its name and key, now or later."""
+        """Sends an event to the waits for its name and key, now or later.
+
+        Raises UserError if nothing can wait for this name or be started by it.
+        """
+        self.check_event(name)
         run_now(self.service.send_event(name, payload, key=str(key), event_id=event_id))
 
     def runs(self, workflow: str) -> list[Run]:
@@ -217,6 +224,11 @@ class Stepwell:
         Local stores only; read an emulated table with its own client.
         """
         return LocalTable(name, self._items)
+
+    def check_event(self, name: str) -> None:
+        """Raises UserError for a name that no wait and no trigger has. What a durable function may wait for is open."""
+        if self._graphs and not is_own(name):
+            event_names(self._folder, self._graphs.values()).refuse([name], "event")
 
     def _step_names(self) -> Names:
         return step_names(self._folder, self._graphs.values())

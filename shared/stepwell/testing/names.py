@@ -54,6 +54,16 @@ def step_names(folder: Path, graphs: Iterable[Graph]) -> Names:
     return Names("step", named, (*nodes, *functions), _code_of(folder, known))
 
 
+def event_names(folder: Path, graphs: Iterable[Graph]) -> Names:
+    """The names of events: what the definitions wait for, are triggered by, and have settings of."""
+    known = tuple(graphs)
+    waits = [wait for _, node in _nodes(known) if node.wait is not None for wait in (node.wait, *node.wait.arms)]
+    named = {wait.event for wait in waits if wait.event is not None}
+    for graph in known:
+        named |= {*graph.events, *(one.event for one in graph.event_triggers)}
+    return Names("event", named, (), _code_of(folder, known))
+
+
 def _called(graphs: Iterable[Graph]) -> Iterator[str]:
     """The workflows whose runs nodes of the definitions start."""
     for graph in graphs:

@@ -17,10 +17,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.fixture
 def stepwell(request: pytest.FixtureRequest) -> Iterator[object]:
     """A Stepwell in memory over the workflow folder of the ini option, of the test, or `workflows/` above it."""
+    from stepwell.errors import DefinitionError  # noqa: PLC0415  as below
     from stepwell.testing.kit import Stepwell  # noqa: PLC0415  a test run that does not ask for it does not pay for it
 
     named = str(request.config.getini("stepwell_folder"))
-    kit = Stepwell(workflow_folder(request.path, request.config.rootpath, named))
+    try:
+        kit = Stepwell(workflow_folder(request.path, request.config.rootpath, named))
+    except DefinitionError as error:
+        pytest.fail(str(error), pytrace=False)
     yield kit
     kit.close()
 

@@ -16,6 +16,7 @@ from stepwell.errors import Conflict
 from stepwell.limits import FORK_WIDTH
 from stepwell.runtime.calls.run_forks import RunFork
 from stepwell.runtime.loop.driving import run_now
+from stepwell.testing.frames import hidden
 
 if TYPE_CHECKING:
     from stepwell.testing.kit import Stepwell
@@ -35,6 +36,7 @@ class _Steps(dict[str, Step]):
     """The steps that a run has reached."""
 
     def __missing__(self, name: str) -> Step:
+        __tracebackhide__ = True
         raise KeyError(f"the run has not reached {name!r}: it has been at {', '.join(self) or 'no step'}")
 
 
@@ -42,9 +44,11 @@ class _Children(dict[str, "Run"]):
     """The child runs that a run has started."""
 
     def __missing__(self, name: str) -> Run:
+        __tracebackhide__ = True
         raise KeyError(f"the run has no child run {name!r}: it has {', '.join(self) or 'none'}")
 
 
+@hidden
 class Run:
     """One run; each access shows its current state."""
 
@@ -140,7 +144,8 @@ class Run:
         run_now(self._kit.service.delegate(self.id, by, to, wait))
 
     def event(self, name: str, payload: Json = None, event_id: str = "") -> None:
-        """Sends an event to this run only."""
+        """Sends an event to this run only. Raises UserError if nothing can wait for this name."""
+        self._kit.check_event(name)
         run_now(self._kit.service.send_event(name, payload, run_id=self.id, event_id=event_id))
 
     def export(self) -> list[Json]:
