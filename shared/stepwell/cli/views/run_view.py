@@ -137,7 +137,9 @@ def rollback_table(rollback: Mapping[str, Any], status: str) -> Padding:
 
 def _has_undone(rollback: Mapping[str, Any] | None) -> bool:
     """Tells whether a rollback has steps to show: one of a run in which nothing had to be undone has none."""
-    return bool(rollback) and (rollback.get("not_undone") is None or any(map(rollback.get, ("undone", "not_undone"))))
+    if not rollback:
+        return False
+    return rollback.get("not_undone") is None or bool(rollback.get("undone") or rollback.get("not_undone"))
 
 
 def _undo_words(one: Mapping[str, Any]) -> tuple[Text, Text]:

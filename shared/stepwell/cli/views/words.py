@@ -181,8 +181,9 @@ def waiting_brief(run: Mapping[str, Any], now: datetime) -> str:
         return f"starts {ago(start, now)}"
     if not run.get("waiting_for"):
         return ""
-    is_own = run["waiting_for"] in _RUNS_OWN or moment is None
-    return phrase(run["waiting_for"]) if is_own else f"{awaited(run)}, {_due(moment, now)}"
+    if run["waiting_for"] in _RUNS_OWN or moment is None:
+        return awaited(run)
+    return f"{awaited(run)}, {_due(moment, now)}"
 
 
 def _due(moment: datetime, now: datetime) -> str:
