@@ -31,6 +31,21 @@ export function by(): Field {
   return { name: "by", label: "Your name, for the history", value: localStorage.getItem("by") ?? "" };
 }
 
+/** Those who may answer an approval that names them; nobody if everybody may. */
+export function approversOf(data: Json): string[] {
+  if (data === null || typeof data !== "object" || Array.isArray(data)) return [];
+  const { approvers, approvals, votes } = data;
+  const anybody = approvals !== null && typeof approvals === "object" && Object.values(approvals).some((named) => Array.isArray(named) && !named.length);
+  const isAsked = Array.isArray(approvers) && Array.isArray(votes) && !anybody; // else it may be data of the workflow's own
+  return isAsked ? approvers.filter((one) => typeof one === "string") : [];
+}
+
+function answeredBy(approvers: string[]): Field {
+  const field = by();
+  const value = approvers.includes(field.value ?? "") ? (field.value ?? "") : "";
+  return approvers.length ? { name: "by", label: "Who answers", kind: "choice", choices: approvers, value } : field;
+}
+
 const base = (run: { run_id: string }): string => `/runs/${encodeURIComponent(run.run_id)}`;
 
 /** All actions that fit the run as it is, by the words on their buttons. `answers`: to what it asks of people. */
@@ -59,13 +74,13 @@ export function actionsOf(run: Run, answers: Record<string, Action>, event: stri
   return actions;
 }
 
-/** `approvals`: the names of those that are open, if the wait is for several. */
-export function approval(run: { run_id: string }, step: string, wait = "", approvals: string[] = []): Action {
+/** `approvals`: the names of those that are open, if the wait is for several. `approvers`: who may answer, if it names them. */
+export function approval(run: { run_id: string }, step: string, wait = "", approvals: string[] = [], approvers: string[] = []): Action {
   return {
     title: "Approve",
     verb: "Approve",
     about: `The run waits at ${step}. An approval cannot be taken back.`,
-    fields: [...which(approvals), by(), { name: "data", label: "Data for the workflow, as JSON; may be empty", kind: "json" }],
+    fields: [...which(approvals), answeredBy(approvers), { name: "data", label: "Data for the workflow, as JSON; may be empty", kind: "json" }],
     path: `${base(run)}/approve`,
     body: ({ approval, by, data }) => ({ by: by ?? "", data: data ?? null, wait: named(wait, approval) }),
     command: ({ approval, by = "", data = "" }) => commandLine("approve", run.run_id, ["--by", by], ["--data", data], ["--step", named(wait, approval)]),
@@ -75,12 +90,12 @@ export function approval(run: { run_id: string }, step: string, wait = "", appro
 const which = (approvals: string[]): Field[] => (approvals.length ? [{ name: "approval", label: "Which approval", kind: "choice", choices: approvals, value: approvals[0] ?? "", required: true }] : []);
 const named = (wait: string, approval: Json | undefined): string => (approval ? `${wait}/${String(approval)}` : wait);
 
-export function rejection(run: { run_id: string }, step: string, wait = "", approvals: string[] = []): Action {
+export function rejection(run: { run_id: string }, step: string, wait = "", approvals: string[] = [], approvers: string[] = []): Action {
   return {
     title: "Reject",
     verb: "Reject",
     about: `The run waits at ${step}. The workflow's own rules decide what follows a rejection.`,
-    fields: [...which(approvals), { name: "reason", label: "Reason" }, by()],
+    fields: [...which(approvals), { name: "reason", label: "Reason" }, answeredBy(approvers)],
     path: `${base(run)}/reject`,
     body: ({ approval, by, reason }) => ({ by: by ?? "", reason: reason ?? "", wait: named(wait, approval) }),
     command: ({ approval, by = "", reason = "" }) => commandLine("reject", run.run_id, ["--reason", reason], ["--by", by], ["--step", named(wait, approval)]),

@@ -1,6 +1,6 @@
 // What a person can answer to a wait, by its kind. Each answer is one route, with its line of the command line.
 
-import { approval, by, rejection, type Action, type Field } from "./actions";
+import { approval, approversOf, by, rejection, type Action, type Field } from "./actions";
 import type { Json, Run, Token } from "./types";
 import { commandLine, FOR_PEOPLE } from "./words";
 
@@ -17,10 +17,11 @@ export function answersOf(run: Run): Record<string, Action> {
 function answersTo(kind: string, run: Run, { id, step }: Token): Record<string, Action> {
   const data = valuesOf(run.waiting_data);
   const approvals = Object.keys(valuesOf(data["approvals"] ?? null)).filter((name) => /^approval(_\d+)?$/.test(name)); // else data of the workflow's own
+  const approvers = approversOf(run.waiting_data);
   const wait = id !== "0" ? id : approvals.length ? step : "";
   switch (kind) {
     case "approval":
-      return { Approve: isForCost(run) ? raising(run, step) : approval(run, step, wait, approvals), Reject: rejection(run, step, wait, approvals) };
+      return { Approve: isForCost(run) ? raising(run, step) : approval(run, step, wait, approvals, approvers), Reject: rejection(run, step, wait, approvals, approvers) };
     case "response":
       return { Answer: sending(run, step, "MESSAGE_RECEIVED", [{ name: "message", label: "Message", required: true }, { name: "from", label: "From", value: textOf(data["expectedFrom"]) }]) };
     case "document":

@@ -3,7 +3,7 @@
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import { Act } from "./act";
-import { approval, rejection, type Action } from "./actions";
+import { approval, approversOf, rejection, type Action } from "./actions";
 import { query } from "./api";
 import { useFresh } from "./fresh";
 import type { Branch, Entry, Page, Run } from "./types";
@@ -139,7 +139,7 @@ function Row({ run, branch, inner, isChosen, open, choose, ask }: RowGiven): JSX
       <span class="where">
         {step}
         {branch.waiting_for && <span class="muted"> · {branch.waiting_for}</span>}
-        {branch.error && <span class="muted" title={branch.error.message}>{branch.error.type}</span>}
+        {branch.error && <span class="muted" title={branch.error.message}>{step && " · "}{branch.error.type}</span>}
       </span>
       <code class="item">{shown === null ? "" : brief(shown, ITEM)}</code>
       <span class="more">
@@ -150,10 +150,10 @@ function Row({ run, branch, inner, isChosen, open, choose, ask }: RowGiven): JSX
         )}
         {asks && (
           <>
-            <button type="button" class="quiet" onClick={() => ask(approval(run, step, branch.id))}>
+            <button type="button" class="quiet" onClick={() => ask(approval(run, step, branch.id, [], approversOf(branch.waiting_data)))}>
               approve
             </button>
-            <button type="button" class="quiet" onClick={() => ask(rejection(run, step, branch.id))}>
+            <button type="button" class="quiet" onClick={() => ask(rejection(run, step, branch.id, [], approversOf(branch.waiting_data)))}>
               reject
             </button>
           </>

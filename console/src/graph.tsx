@@ -130,12 +130,13 @@ function useScrolled(drawn: Placed, ran: RunGraph | null, zoom: number): { curre
   return box;
 }
 
-/** A step whose branches failed in part, as the join allows, is not what the run failed at. */
+/** A step whose branches failed in part, as the join allows, is not what the run failed at; unless the join failed by them. */
 function shownState(ran: RunGraph | null, name: string, isCompleted = false): string {
   const isLeft = ran?.edges.some((edge) => edge.from === name && ran.taken[edge.id]); // a join in branches has no step of its own
   const state = ran?.states[name] ?? (isLeft ? "passed" : "");
   const counts = ran?.steps[name]?.branches;
-  const goesOn = counts?.["completed"] && ran?.edges.some((edge) => edge.from === name && edge.to && edge.to !== name && ["passed", "completed", "compensated"].includes(shownState(ran, edge.to)));
+  const hasFailed = ran?.nodes.some((node) => node.joins && ran.states[node.name] === "failed");
+  const goesOn = !hasFailed && counts?.["completed"] && ran?.edges.some((edge) => edge.from === name && edge.to && edge.to !== name && ["passed", "completed", "compensated"].includes(shownState(ran, edge.to)));
   return state === "failed" && (goesOn || (isCompleted && counts)) ? "completed" : state;
 }
 

@@ -214,6 +214,7 @@ export interface Branch {
   current_step: string | null;
   waiting_for: string | null;
   waiting_until: string | null;
+  waiting_data: Json;
   output: Json;
   error: ErrorView | null;
   steps: Record<string, Step>;

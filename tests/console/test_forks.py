@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from tests.console.chromium import Chromium
 from tests.console.conftest import Served
@@ -33,11 +33,12 @@ nodes:
   pick:
     run: python:steps.pick
     input: {number: "{{ state.number }}", mended: "{{ input.mended }}"}
-    transitions: [{to: all_in}]
+    transitions: [{to: weigh}]
+  weigh: {transitions: [{to: all_in}]}
   all_in: {fan_in: {policy: all}, transitions: [{to: ship}]}
   ship: {run: python:steps.ship}
 """
-NUMBERS = 120  # more than the branches that the history tells of
+NUMBERS = 101  # more than the branches that the history tells of
 
 
 @pytest.fixture(scope="module")
@@ -72,3 +73,21 @@ def test_the_timeline_of_a_redriven_run_has_the_branches_that_went_on(shelf: Ser
     bars = page.locator(".timeline .row", has_text="pick").locator("i:not(.whole)")
     expect(bars).to_have_count(1)
     expect(bars).to_have_attribute("title", re.compile(rf"^\d+ of {NUMBERS} branches, "))
+
+
+def test_a_step_whose_branches_made_the_run_fail_is_red_in_the_graph(shelf: Served, page: Page) -> None:
+    """Also where other branches had gone on behind it."""
+    page.goto(f"{shelf.dev.url}/#/runs/{shelf.runs['failed']}")
+    expect(page.locator(".node.is-failed", has_text="pick")).to_have_count(1)
+
+
+def test_what_a_branch_waits_for_and_its_last_error_stand_apart(shelf: Served, page: Page) -> None:
+    def tried_again(route: Route) -> None:
+        document = route.fetch().json()
+        error = {**document["items"][0], "error": {"type": "Transient", "message": "later", "step": "pick"}}
+        one = {**error, "status": "waiting", "current_step": "pick", "waiting_for": "limit"}
+        route.fulfill(json={**document, "items": [one]})
+
+    page.route(re.compile("/branches"), tried_again)
+    page.goto(f"{shelf.dev.url}/#/runs/{shelf.runs['failed']}")
+    expect(page.locator(".branches li .where")).to_have_text("pick · limit · Transient")

@@ -61,7 +61,7 @@ def test_each_of_several_approvals_is_answered_by_its_name(rich: Served, page: P
     for name, left in (("approval_2", ["approval"]), ("approval", [])):
         page.get_by_role("button", name="Approve", exact=True).click()
         page.get_by_label("Which approval").select_option(name)
-        page.get_by_label("Your name").fill("ana")
+        page.get_by_label("Who answers").select_option("ana")
         command = f"stepwell approve {run_id} --by ana --step sign/{name}"
         expect(page.locator("dialog .command code")).to_have_text(command)
         page.locator("dialog button[type=submit]").click()
