@@ -195,7 +195,8 @@ class Stepwell:
 
         Raises UserError if nothing can wait for this name or be started by it.
         """
-        self.check_event(name)
+        if self._graphs and not is_own(name):  # what a durable function may wait for is open
+            event_names(self._folder, self._graphs.values()).refuse([name], "event")
         run_now(self.service.send_event(name, payload, key=str(key), event_id=event_id))
 
     def runs(self, workflow: str) -> list[Run]:
@@ -224,11 +225,6 @@ class Stepwell:
         Local stores only; read an emulated table with its own client.
         """
         return LocalTable(name, self._items)
-
-    def check_event(self, name: str) -> None:
-        """Raises UserError for a name that no wait and no trigger has. What a durable function may wait for is open."""
-        if self._graphs and not is_own(name):
-            event_names(self._folder, self._graphs.values()).refuse([name], "event")
 
     def _step_names(self) -> Names:
         return step_names(self._folder, self._graphs.values())

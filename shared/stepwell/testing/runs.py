@@ -144,8 +144,7 @@ class Run:
         run_now(self._kit.service.delegate(self.id, by, to, wait))
 
     def event(self, name: str, payload: Json = None, event_id: str = "") -> None:
-        """Sends an event to this run only. Raises UserError if nothing can wait for this name."""
-        self._kit.check_event(name)
+        """Sends an event to this run only."""
         run_now(self._kit.service.send_event(name, payload, run_id=self.id, event_id=event_id))
 
     def export(self) -> list[Json]:
