@@ -393,6 +393,6 @@ def test_a_command_of_another_tool_is_answered_with_the_one_that_is_meant(cli: C
 
 
 def test_borrowed_words_are_no_commands_and_lead_to_one() -> None:
-    commands = {*typer.main.get_command(app).commands}  # type: ignore[attr-defined]
+    commands = {*typer.main.get_command(app).commands}  # type: ignore[attr-defined]  # it is a group
     assert not BORROWED.keys() & commands
     assert {meant.partition(" ")[0].strip(",") for meant in BORROWED.values()} <= commands

@@ -8,6 +8,7 @@ import os
 import pytest
 
 from stepwell.engine.stored.formats import FORMAT, KEY, NEWEST
+from stepwell.runtime.log.retries import again
 from tests.functions.conftest import Deploy
 
 FLOW = "workflow: flow\ntimeline: [{name: ask, wait: {for: approval}}, {name: b, run: python:m.b}]"
@@ -26,7 +27,7 @@ def test_a_message_of_newer_code_comes_again_with_all_its_fields_for_good(deploy
         assert stack.deliver() == 0
         stack.pass_time(1)
     (left,) = stack.messages(queue.removeprefix("dead-"))["Records"]
-    assert json.loads(left["body"]) == GREETING
+    assert json.loads(left["body"]) == again(GREETING)
     assert left["attributes"]["ApproximateReceiveCount"] == "1"
     assert stack.messages("dead")["Records"] == []
 
@@ -48,7 +49,7 @@ def test_a_run_that_newer_code_moved_waits_for_it_and_the_api_says_so(deployed: 
         stack.deliver()
         stack.pass_time(60)
     (left,) = stack.messages("default")["Records"]
-    assert json.loads(left["body"]) == wake
+    assert json.loads(left["body"]) == again(wake)
     assert stack.header(run_id).status == "waiting"
     dynamodb.put_item(TableName=table, Item=item)
     assert stack.call("POST", f"/runs/{run_id}/approve")[0] == 200

@@ -29,6 +29,7 @@ PATH = ("runtime/dispatch.py", "runtime/log/door.py", "engine/decide.py", "engin
 LOG = "runtime/log/logbook.py"  # what it calls is reading and storing
 LOOKED_UP = {
     "runtime/log/messages.py": "the message as a queue carries it",
+    "runtime/log/retries.py": "whether a worker may have begun with the message before",
     "runtime/log/standing.py": "a token, and the data beside it",
     "engine/token.py": "a token's data",
     "engine/table.py": "the rows of the table: whether a phase takes the input",

@@ -28,6 +28,7 @@ T = TypeVar("T")
 NAMES = ("input", "state", "steps", "result", "error", "branch", "event", "run", "now")
 
 _OPEN, _CLOSE = "{{", "}}"
+_NONE = frozenset[tuple[str, ...]]()
 
 
 class CelExpression:
@@ -110,7 +111,7 @@ class Template:
         self.names = frozenset[str]().union(*(part.names for part in parts))
         self.state = frozenset[str]().union(*(part.state for part in parts))
         self.steps = frozenset[str]().union(*(part.steps for part in parts))
-        self.members = frozenset[tuple[str, ...]]().union(*(members_read(part) for part in parts))
+        self.members = _NONE.union(*[members_read(part) for part in parts])
         self.reads_error = any(part.reads_error for part in parts)
         self._build = build
 
@@ -181,7 +182,7 @@ def members_read(expression: Expression | Part) -> frozenset[tuple[str, ...]]:
 
     A missing variable of the format `actions` is null, so its lookups have none.
     """
-    return getattr(expression, "members", frozenset())
+    return getattr(expression, "members", _NONE)
 
 
 def _items_of(value: Json) -> Sequence[Json]:
@@ -212,6 +213,8 @@ def _own(members: frozenset[str | Given], given: Sequence[Literal]) -> frozenset
 
 def _members(compiled: Compiled, given: Sequence[Literal]) -> frozenset[tuple[str, ...]]:
     """Returns what `members_read` returns of an expression."""
+    if not (compiled.run or compiled.of_steps):
+        return _NONE
     paths = [("run", name) for name in compiled.run] + [("steps", *pair) for pair in compiled.of_steps]
     found = [[one if isinstance(one, str) else one.of(given) for one in path] for path in paths]
     names = [tuple(name for name in path if isinstance(name, str)) for path in found]

@@ -50,6 +50,7 @@ NOT_DEPLOYED = (
     "functions",
     "local",
     "testing",
+    "client/forks.py",
     "cors.py",
     "os_errors.py",
     "repeated.py",
