@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from threading import Event, Thread
 from typing import Any
 
 import pytest
 
 from stepwell.definition.graph import Json
+from stepwell.engine.waits import event_topic
 from stepwell.errors import PortError
 from stepwell.limits import DAY_MS, MINUTE_MS
 from stepwell.memory.inbox import ALL_LANES, Delivery
 from stepwell.runtime.dispatch import dispatch, put_off
 from stepwell.runtime.log.door import Unlimited
-from stepwell.runtime.log.messages import Timer, to_json
+from stepwell.runtime.log.messages import Publish, Timer, to_json
 from stepwell.runtime.log.retries import AGAIN
 from stepwell.runtime.loop.driving import run_now
+from stepwell.runtime.ports import Event as Sent
 from stepwell.runtime.ports import Lane
 from stepwell.runtime.steps.port import StepCall
 from tests.runtime.kit import World, first_wake
 
+PATIENCE_SECONDS = 20
 STEPS = """
 workflow: flow
 timeline:
@@ -45,6 +49,11 @@ def due(world: World) -> list[Delivery]:
     return found
 
 
+def taken(world: World) -> dict[str, Any]:
+    """The run's first message, which yields to nobody: those for later records do not."""
+    return {name: value for name, value in first_wake(world).items() if name != "yields"}
+
+
 def calls_of(world: World, step: str) -> int:
     return [call.node for call in world.steps.calls].count(step)
 
@@ -56,7 +65,7 @@ def test_a_message_of_one_name_that_comes_amid_a_step_leaves_it_to_the_first_unl
     """A redelivery goes on: who else would, if the worker of the first delivery is dead?"""
     world = World(STEPS)
     run_id = world.start()
-    wake = first_wake(world)
+    wake = taken(world)
 
     def charge(_: StepCall) -> Json:
         if calls_of(world, "charge") == 1:
@@ -70,12 +79,30 @@ def test_a_message_of_one_name_that_comes_amid_a_step_leaves_it_to_the_first_unl
 
 
 def test_of_two_messages_of_one_name_that_write_at_once_the_second_stops() -> None:
+    """The second has done the step too, and finds the record of the first, which is at the next step."""
     world = World(STEPS)
     run_id = world.start()
-    wake = first_wake(world)
-    world.store.before["append"] = lambda *_: handle(world, Lane.WORK, wake)
+    wake = taken(world)
+    is_at_it, may_end = Event(), Event()
+    first = Thread(target=lambda: handle(world, Lane.WORK, wake))
+
+    def is_overtaken(*_: object) -> None:
+        first.start()
+        assert is_at_it.wait(PATIENCE_SECONDS)
+
+    def charge(_: StepCall) -> Json:
+        if calls_of(world, "charge") == 1:
+            is_at_it.set()
+            assert may_end.wait(PATIENCE_SECONDS)
+        return None
+
+    world.steps.of["charge"] = charge
+    world.store.before["append"] = is_overtaken
     handle(world, Lane.WORK, wake)
-    assert calls_of(world, "charge") == 1
+    amid = calls_of(world, "charge")
+    may_end.set()
+    first.join(PATIENCE_SECONDS)
+    assert amid == 1
     assert world.header(run_id).status == "completed"
 
 
@@ -94,11 +121,25 @@ def test_two_timers_of_a_wait_that_fire_at_once_wake_one_worker() -> None:
     assert calls_of(world, "charge") == 1
 
 
+def test_two_messages_of_one_event_that_come_at_once_wake_one_worker() -> None:
+    world = World(WAITS)
+    run_id = world.start()
+    world.deliver()
+    event = Sent(event_topic("paid", ""), "e1", {}, world.clock.now_ms(), world.clock.now_ms() + DAY_MS)
+    publish = to_json(Publish(event))
+    world.store.before["consume"] = lambda *_: handle(world, Lane.RESUME, publish)
+    handle(world, Lane.RESUME, publish)
+    [wake] = due(world)
+    handle(world, wake.lane, wake.message)
+    assert world.header(run_id).status == "completed"
+    assert calls_of(world, "charge") == 1
+
+
 def test_a_message_that_was_put_off_amid_its_work_goes_on_there() -> None:
     """It is a new message for its queue, but no copy of one whose worker is at it."""
     world = World(STEPS)
     run_id = world.start()
-    wake = first_wake(world)
+    wake = taken(world)
 
     def away(*_: object) -> None:
         raise PortError("away")

@@ -11,6 +11,7 @@ from unittest import mock
 from stepwell.engine.inputs import Input
 from stepwell.engine.pushing import is_stale, pushes
 from stepwell.runtime.forks.forking import Forking
+from stepwell.runtime.log import retries
 from stepwell.runtime.log.door import UNLIMITED, Answer, Budget, Unlimited
 from stepwell.runtime.log.messages import to_json
 from stepwell.runtime.log.standing import Standing
@@ -113,6 +114,13 @@ def begun_by_its_copy() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def new_whenever_it_is_sent() -> Iterator[None]:
+    """A message that is sent again is taken for new, so that it stops at what its own worker has written."""
+    with mock.patch.object(retries, "may_have_begun", return_value=False):
+        yield
+
+
 OF_REPEATS: tuple[Callable[[], AbstractContextManager[None]], ...] = (
     found_by_two,
     late_goes_on_too,
@@ -120,7 +128,7 @@ OF_REPEATS: tuple[Callable[[], AbstractContextManager[None]], ...] = (
     told_at_its_step,
     begun_by_its_copy,
 )
-HIDDEN = (second_wakes_another, second_goes_on)  # from schedules, by the others
+HIDDEN = (second_wakes_another, second_goes_on)  # from schedules, by the others: each has its test of the suite
 
 
 @contextmanager

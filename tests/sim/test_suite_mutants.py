@@ -21,6 +21,7 @@ from tests.engine import test_effects, test_lives, test_overtaken
 from tests.runtime import (
     test_batches,
     test_children,
+    test_copies,
     test_end_kills,
     test_function_cancels,
     test_lost_workers,
@@ -33,7 +34,7 @@ from tests.runtime import (
     test_woken_once,
     test_worker,
 )
-from tests.sim import suite_mutants
+from tests.sim import repeated_mutants, suite_mutants
 from tests.sim.pause_mutants import rests_before_it_opens
 from tests.sim.repeated_mutants import copies_go_on_anyway
 
@@ -76,6 +77,10 @@ def _takes_the_next_slot() -> None:
         test_update_races.test_an_update_that_loses_its_slot_to_another_takes_the_next_one_at_once(
             Flows(Path(folder)), patched
         )
+
+
+def _leaves_it_to_the_first() -> None:
+    test_copies.test_a_message_of_one_name_that_comes_amid_a_step_leaves_it_to_the_first_unless_that_may_be_dead(1)
 
 
 @contextmanager
@@ -180,6 +185,19 @@ def late_and_beside_another() -> Iterator[None]:
         (
             suite_mutants.kept_at_rest,
             test_throttles.test_a_run_that_is_paused_at_its_step_gives_the_permit_back_when_that_ends,
+        ),
+        (
+            repeated_mutants.second_goes_on,
+            test_copies.test_of_two_messages_of_one_name_that_write_at_once_the_second_stops,
+        ),
+        (repeated_mutants.late_goes_on_too, _leaves_it_to_the_first),
+        (
+            repeated_mutants.second_wakes_another,
+            test_copies.test_two_messages_of_one_event_that_come_at_once_wake_one_worker,
+        ),
+        (
+            repeated_mutants.new_whenever_it_is_sent,
+            test_copies.test_a_message_that_was_put_off_amid_its_work_goes_on_there,
         ),
         (suite_mutants.any_record_is_mine, _takes_no_other_record),
         (suite_mutants.granted_to_the_ended, _keeps_no_permit),
