@@ -1,4 +1,4 @@
-"""Counters in a message's body: how often it was put off, and how often it left the dead-letter queue."""
+"""What the body of a message that is sent again says: that it is, how often it was put off, how often it was dead."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from stepwell.runtime.log.messages import Erase, Message, Update, Wake
 from stepwell.runtime.ports import Lane
 
 PUT_OFF, REPUBLISHED = "put_off", "republished"
-AGAIN = "again"  # among them: a worker may have begun with the message, whatever its queue counts
-_COUNTERS = (PUT_OFF, REPUBLISHED, AGAIN)
+AGAIN = "again"  # no counter: a worker may have begun with the message, whatever its queue counts
+_OF_AGAIN = (PUT_OFF, REPUBLISHED, AGAIN)
 
 
 def lane_of(message: Message) -> Lane:
@@ -19,8 +19,8 @@ def lane_of(message: Message) -> Lane:
 
 
 def fresh(body: Mapping[str, Json]) -> dict[str, Json]:
-    """Returns the message's body without the counters, as it was first sent."""
-    return {name: value for name, value in body.items() if name not in _COUNTERS}
+    """Returns the message's body as it was first sent."""
+    return {name: value for name, value in body.items() if name not in _OF_AGAIN}
 
 
 def again(body: Mapping[str, Json]) -> dict[str, Json]:
@@ -30,7 +30,7 @@ def again(body: Mapping[str, Json]) -> dict[str, Json]:
 
 def may_have_begun(body: Mapping[str, Json]) -> bool:
     """Tells whether a worker may have begun with the message before it was sent as it is."""
-    return any(name in body for name in _COUNTERS)
+    return any(name in body for name in _OF_AGAIN)
 
 
 def times(body: Mapping[str, Json], counter: str) -> int:
