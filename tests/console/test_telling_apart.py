@@ -180,9 +180,30 @@ def test_a_run_that_is_opened_in_another_tab_leaves_the_list_where_it_is(
     assert page.url.endswith("#/runs?status=failed")
 
 
-def test_the_bar_on_top_fits_the_narrowest_screens(served: Served, page: Page) -> None:
+def test_every_page_fits_the_narrowest_screens(served: Served, page: Page) -> None:
     page.set_viewport_size({"width": 320, "height": 640})
-    for place in ("runs", "inbox", "workflows", f"runs/{served.runs['failed']}"):
+    for place in ("runs", "inbox", "workflows", *(f"runs/{run_id}" for run_id in served.runs.values())):
         page.goto(f"{served.dev.url}/#/{place}")
-        expect(page.locator("main h1")).to_be_visible()
-        assert page.evaluate("document.documentElement.scrollWidth") == 320
+        _fits(page, place.rpartition("/")[2])
+
+
+def test_times_of_another_day_and_long_names_fit_the_narrowest_screens(served: Served, page: Page) -> None:
+    def long_ago(route: Route) -> None:
+        found = route.fetch().json()
+        for number, entry in enumerate(found["items"]):
+            entry["at"] = f"2025-11-{1 + number % 28:02}T11:22:33.456Z"
+            entry["by"] = "the-one-of-all-approvers-with-the-longest-name@example.com"
+        route.fulfill(json=found)
+
+    page.route("**/history*", long_ago)
+    page.set_viewport_size({"width": 320, "height": 640})
+    for run_id in served.runs.values():
+        page.goto(f"{served.dev.url}/#/runs/{run_id}")
+        expect(page.locator(".entry time").first).to_have_text(re.compile("Nov"))
+        _fits(page, run_id)
+
+
+def _fits(page: Page, title: str) -> None:
+    expect(page.locator("main h1")).to_have_text(re.compile(title, re.IGNORECASE))
+    expect(page.locator("main .loading")).to_have_count(0)
+    expect(page.locator("html")).to_have_js_property("scrollWidth", 320)  # waits for what is still being laid out
