@@ -9,6 +9,7 @@ from unittest import mock
 import pytest
 
 from stepwell.engine.actions import Outcome
+from stepwell.engine.names import iso
 from stepwell.engine.records import Pause
 from stepwell.errors import PortError
 from stepwell.limits import BODY_BYTES, DAY_MS, EVENT_PENDING
@@ -177,6 +178,35 @@ def test_a_callback_among_other_waits_has_its_heartbeat_too() -> None:
     world.advance(12 * 60)
     run = world.get(f"/runs/{run_id}").json
     assert (run["status"], run["error"]["type"]) == ("timed_out", "heartbeat_timeout")
+
+
+def timers(world: World, run_id: str) -> list[tuple[str, str]]:
+    wakers = world.get(f"/runs/{run_id}/explain").json["wakers"]
+    return [(one["at"], one["detail"]) for one in wakers if one["what"] == "timer"]
+
+
+def test_explain_and_the_run_tell_until_when_a_heartbeat_must_come() -> None:
+    world, run_id, url = held(", heartbeat: 10m")
+    silent, over = "the callback fails then, unless a heartbeat comes before", "the wait times out then"
+    assert timers(world, run_id) == [(iso(START_MS + 600_000), silent), (iso(START_MS + 7_200_000), over)]
+    world.advance(9 * 60)
+    post(world, f"{url}/heartbeat")
+    assert timers(world, run_id) == [(iso(START_MS + 1_200_000), silent), (iso(START_MS + 7_200_000), over)]
+    assert world.get(f"/runs/{run_id}").json["waiting_data"]["heartbeat_until"] == iso(START_MS + 1_200_000)
+
+
+def test_a_callback_that_needs_no_heartbeat_shows_no_time_for_one() -> None:
+    world, run_id, _ = held()
+    assert timers(world, run_id) == [(iso(START_MS + 7_200_000), "the wait times out then")]
+    assert "heartbeat_until" not in world.get(f"/runs/{run_id}").json["waiting_data"]
+
+
+def test_a_callback_that_has_answered_among_others_shows_no_time_for_a_heartbeat() -> None:
+    world, run_id, link = held_among("all")
+    assert [at for at, _ in timers(world, run_id)] == [iso(START_MS + 600_000), iso(START_MS + 7_200_000)]
+    run_now(world.parts.service.callbacks.complete(link, 1))
+    world.drain()
+    assert [at for at, _ in timers(world, run_id)] == [iso(START_MS + 7_200_000)]
 
 
 def test_a_callback_that_has_answered_needs_no_heartbeat_while_others_are_awaited() -> None:

@@ -15,6 +15,7 @@ from stepwell.engine.parts import left_of
 from stepwell.engine.records import TERMINAL, Parked
 from stepwell.engine.token import Token
 from stepwell.engine.waits import kind as waits
+from stepwell.engine.waits.callback import heartbeats_due
 from stepwell.engine.waits.several import shown_as
 from stepwell.engine.waits.wakers import can_wake, wakers_of
 from stepwell.runtime.log.standing import Standing
@@ -54,10 +55,10 @@ def explained_wait(at: Standing, whole: Parked, now_ms: int, statuses: Statuses)
         kind = shown[0].kind if shown is not None and parked.of_tasks else shown_as(parked)
         return Why(reason.text, tuple(map(_waker, found)) or (QUEUE,), parked.since_ms, kind)
     children = waited_for(at, at.token, statuses)
-    found = with_approvers(found, at.token, at.run_id, _branch_of(at))
-    at_last = [one for one in found if one.what == "timer"]
+    found = [*with_approvers(found, at.token, at.run_id, _branch_of(at)), *_silences(at.token)]
+    at_last = sorted((one for one in found if one.what == "timer"), key=lambda one: one.at_ms or 0)
     wakers = [
-        *map(_waker, (one for one in found if one not in at_last)),
+        *map(_waker, (one for one in found if one.what != "timer")),
         *_of_children(children),
         *map(_waker, at_last),
     ]
@@ -72,6 +73,12 @@ def explained_wait(at: Standing, whole: Parked, now_ms: int, statuses: Statuses)
         text += "; nothing can wake it, which is a defect of Stepwell"
     more = approvals_text(at.token)
     return Why(f"{text}. {more}".rstrip(), tuple(wakers), parked.since_ms, shown_as(parked))
+
+
+def _silences(token: Token) -> list[waits.Waker]:
+    """Returns the timers that fail callbacks unless a heartbeat comes before."""
+    detail = "the callback fails then, unless a heartbeat comes before"
+    return [waits.Waker("timer", detail, due_ms) for due_ms in heartbeats_due(token)]
 
 
 def _blocked(token: Token) -> str | None:

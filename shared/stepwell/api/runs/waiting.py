@@ -15,10 +15,12 @@ from stepwell.definition.event_names import is_own
 from stepwell.definition.graph import Json
 from stepwell.definition.wait_schemas import SCHEMAS
 from stepwell.engine.approvals import asked, name_of, open_approvals
+from stepwell.engine.names import iso
 from stepwell.engine.parts import left_of, parts_of
 from stepwell.engine.records import Parked
 from stepwell.engine.token import Token
 from stepwell.engine.waits.approval import asking, asks_several, has_votes, votes_of
+from stepwell.engine.waits.callback import heartbeats_due
 from stepwell.engine.waits.kind import kind_named
 from stepwell.engine.waits.topics import is_callback, run_of
 from stepwell.runtime.calls.callbacks import wait_callback
@@ -73,7 +75,7 @@ def waiting_data(run_id: str, token: Token, now_ms: int, shown: Shown | None = N
     parked = token.parked
     if parked is None or parked.of_tasks:
         return None
-    more: dict[str, Json] = _votes(token, parked) | _approvals(token, parked)
+    more: dict[str, Json] = _votes(token, parked) | _approvals(token, parked) | _heartbeat(token)
     for index, arm in enumerate(parked.arms):
         more |= kind_named(arm.kind).progress(arm, parts_of(index, token.received))
     if shown is not None:
@@ -154,6 +156,12 @@ def _votes(token: Token, parked: Parked) -> dict[str, Json]:
         "approvers": list(asked(token, *arms)),
         "votes": votes_of(one for one in token.received if one.arm == arms[0]),
     }
+
+
+def _heartbeat(token: Token) -> dict[str, Json]:
+    """Returns until when a heartbeat must come, the first of several."""
+    due_ms = heartbeats_due(token)
+    return {"heartbeat_until": iso(min(due_ms))} if due_ms else {}
 
 
 def _approvals(token: Token, parked: Parked) -> dict[str, Json]:

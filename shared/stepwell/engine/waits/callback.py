@@ -72,6 +72,15 @@ def heartbeat_of(parked: Parked, index: int) -> int | None:
     return parked.arms[index].heartbeat_ms if _has_own_heartbeats(parked) else parked.heartbeat_ms
 
 
+def heartbeats_due(token: Token) -> list[int]:
+    """Returns by when each open callback of a wait needs a heartbeat; empty if none does."""
+    if token.parked is None or token.resumption is not None:
+        return []
+    arms = enumerate(token.parked.arms)
+    dues = (CALLBACK.dues(token.parked, index, token.received) for index, arm in arms if arm.kind == CALLBACK.name)
+    return [at_ms for due in dues for at_ms, _ in due]
+
+
 def last_beat_ms(parked: Parked, index: int, received: Iterable[Resumption]) -> int:
     """Until when whoever works on the callback of this arm is known to live; 0: there was no heartbeat."""
     is_own = _has_own_heartbeats(parked)
