@@ -8,7 +8,7 @@ import { query } from "./api";
 import { useFresh } from "./fresh";
 import type { Branch, Entry, Page, Run } from "./types";
 import { Card, Empty, Failure, Status } from "./ui";
-import { brief, plain } from "./words";
+import { brief, kindWords, plain } from "./words";
 
 const LISTED = 50;
 const ITEM = 200; // characters of a branch's item on its row
@@ -138,7 +138,7 @@ function Row({ run, branch, inner, isChosen, open, choose, ask }: RowGiven): JSX
       <Status value={branch.status} isTolerated={branch.status === "failed" && run.status === "completed"} />
       <span class="where">
         {step}
-        {branch.waiting_for && <span class="muted"> · {branch.waiting_for}</span>}
+        {branch.waiting_for && <span class="muted"> · {kindWords(branch.waiting_for)}</span>}
         {branch.error && <span class="muted" title={branch.error.message}>{step && " · "}{branch.error.type}</span>}
       </span>
       <code class="item">{shown === null ? "" : brief(shown, ITEM)}</code>

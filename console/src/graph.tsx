@@ -5,7 +5,7 @@ import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { isOfFunction } from "./function";
 import { END, fitted, NODE_HEIGHT, NODE_WIDTH, placed, widthIn, widthOf, type Box, type Placed, type PlacedEdge } from "./layout";
 import type { Graph, GraphNode, RunGraph, Step } from "./types";
-import { plain, span } from "./words";
+import { kindWords, plain, span } from "./words";
 
 const AFTER = "after"; // the stage of an edge from what ended before another end made a function's tasks go on
 const NARROW = 420;
@@ -250,7 +250,7 @@ function durationOf(step: Step | undefined): string {
 function detail(node: GraphNode): string {
   if (node.kind === "function") return "durable function";
   if (node.calls.length) return `runs ${node.calls.join(", ")}`;
-  if (node.wait) return `waits: ${node.wait}`;
+  if (node.wait) return `waits: ${kindWords(node.wait)}`;
   if (node.joins) return `joins ${node.joins.replaceAll("_", " ")}`;
   return functionOf(node) ?? node.kind;
 }

@@ -10,7 +10,7 @@ import { Spark } from "./spark";
 import { Start } from "./start";
 import type { Page, RunSummary, Stats, WorkflowPause, WorkflowSummary } from "./types";
 import { Empty, Status, Tally, Time, useInSight, useKeys, useNow } from "./ui";
-import { ago, FOR_OTHERS, FOR_PEOPLE, plain, shortId, span, STATUSES, tally } from "./words";
+import { ago, FOR_OTHERS, FOR_PEOPLE, kindWords, plain, shortId, span, STATUSES, tally } from "./words";
 
 type Asked = Record<string, string>;
 
@@ -128,7 +128,7 @@ function Filters({ stats, refused, filters, go }: { stats: Stats | null; refused
           <option value="">anything</option>
           {waits.map((kind) => (
             <option key={kind} value={kind}>
-              {kind} {stats && `(${tally(stats.waits[kind] ?? 0, stats.at_least.includes("waiting"))})`}
+              {kindWords(kind)} {stats && `(${tally(stats.waits[kind] ?? 0, stats.at_least.includes("waiting"))})`}
             </option>
           ))}
         </select>
@@ -266,7 +266,7 @@ function Where({ run }: { run: RunSummary }): JSX.Element {
       {steps}
       {run.waiting_for && (
         <span class="muted">
-          {steps !== run.waiting_for && `${steps && " · "}${run.waiting_for === "tasks" ? "a condition" : run.waiting_for}`}
+          {steps !== run.waiting_for && `${steps && " · "}${kindWords(run.waiting_for)}`}
           {run.waiting_until && <span class={isLate ? "due late" : "due"}> · {isLate ? `due ${ago(run.waiting_until, now)}` : ago(run.waiting_until, now)}</span>}
         </span>
       )}

@@ -7,7 +7,7 @@ import type { Action } from "./actions";
 import { useLive } from "./api";
 import type { Version, Versions as Found } from "./types";
 import { Card, Empty, Time } from "./ui";
-import { commandLine, counted, plain, shortVersion } from "./words";
+import { commandLine, counted, kindWords, shortVersion } from "./words";
 
 const SELDOM_MS = 15000;
 
@@ -46,7 +46,7 @@ function Row({ one, name, drop }: { one: Version; name: () => void; drop: (alias
       </button>
       <p class="muted">
         {one.runs ? counted(one.runs, "open run") : "no open run"}
-        {one.waits.map((wait) => `, ${wait.runs} at ${wait.step} for ${plain(wait.waiting_for)}`)}
+        {one.waits.map((wait) => `, ${wait.runs} at ${wait.step} for ${kindWords(wait.waiting_for)}`)}
         {one.oldest && (
           <>
             , the oldest started <a href={`#/runs/${encodeURIComponent(one.oldest.run_id)}`}><Time at={one.oldest.created_at} /></a>

@@ -158,6 +158,11 @@ export function plain(word: string): string {
   return word.replaceAll("_", " ");
 }
 
+/** A kind of wait in words: a wait in `ctx.until` is for a function's tasks to the API. */
+export function kindWords(kind: string): string {
+  return kind === "tasks" ? "a condition" : plain(kind);
+}
+
 export const TERMINAL = new Set(["completed", "compensated", "failed", "timed_out", "cancelled"]);
 export const STATUSES = ["pending", "running", "waiting", "paused", "compensating", "idle", "completed", "failed", "timed_out", "cancelled", "compensated"];
 
@@ -170,4 +175,4 @@ export function withoutLinks(data: Json): Json {
 
 /** What a person ends: the kinds of wait of the inbox. */
 export const FOR_PEOPLE = ["approval", "response", "document", "signature", "test"];
-export const FOR_OTHERS = ["event", "callback", "sleep", "delay", "children", "workflow", "agent"]; // other kinds of waits
+export const FOR_OTHERS = ["event", "callback", "sleep", "delay", "children", "workflow", "agent", "tasks"]; // other kinds of waits

@@ -36,6 +36,12 @@ def test_each_version_has_its_open_runs_and_what_they_wait_for(cli: Cli, api: Fa
     assert "3 open runs go on with older versions" in shown
 
 
+def test_a_wait_for_a_condition_is_no_wait_for_tasks_to_people(cli: Cli, api: FakeApi) -> None:
+    waits = [{"waiting_for": "tasks", "step": "until", "runs": 2}]
+    on(api, version("new", 2, deployed=True, statuses={"waiting": 2}, waits=waits))
+    assert "2 a condition at until" in " ".join(cli("versions", "order").stdout.split())
+
+
 def test_one_open_run_of_an_older_version_is_one(cli: Cli, api: FakeApi) -> None:
     on(api, version("new", deployed=True), version("old", 1))
     assert "order: 1 open run goes on with an older version" in cli("versions", "order").stdout

@@ -300,7 +300,7 @@ def test_a_wait_for_a_condition_is_a_node_that_waits_and_is_done_when_the_functi
     kit, run = conditional(flows)
     flow = flow_now(kit, run.id)
     assert edges(flow) == {"cake>mix", "mix>until"}
-    assert (flow.states["until"], flow.view["nodes"][-1]["wait"]) == ("waiting", "sleep")
+    assert (flow.states["until"], flow.view["nodes"][-1]["wait"]) == ("waiting", "tasks")
     kit.advance("10m")
     run.update("add", {"item": "milk"})
     flow = flow_now(kit, run.id)
@@ -321,12 +321,12 @@ def test_a_wait_for_a_condition_ends_with_its_time_or_with_its_run(
 
 
 def test_the_run_and_its_history_call_a_wait_for_a_condition_until(flows: Flows) -> None:
-    """The run, its explanation and its tokens say the same of it as the list of runs does: it waits for a time."""
+    """The run, its explanation and its tokens say the same of it as the list of runs does."""
     kit, run = conditional(flows)
     view = run_now(read_run(kit.service, run.id))
     why = explain(run_now(kit.service.standing(run.id)), int(kit.now.timestamp() * 1000), None, {})
     assert (view["current_steps"], why["current_steps"], view["tokens"][0]["step"]) == (["until"],) * 2 + ("until",)
-    assert (view["waiting_for"], why["waiting_for"], view["tokens"][0]["awaits"]) == ("sleep", "sleep", ["sleep"])
+    assert (view["waiting_for"], why["waiting_for"], view["tokens"][0]["awaits"]) == ("tasks", "tasks", ["tasks"])
     kit.advance("1h")
     told = [(one["type"], one["step"]) for one in run.history if one["type"] in {"tasks.waiting", "timer.fired"}]
     assert told == [("tasks.waiting", "tasks"), ("tasks.waiting", "until"), ("timer.fired", "until")]

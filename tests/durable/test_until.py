@@ -104,6 +104,23 @@ def test_a_wait_and_a_condition_whose_time_is_up_raise_the_same_time_out_error(f
     assert run.result[1][3] == "the condition of until did not hold within 3600 s"
 
 
+def test_a_wait_for_a_condition_with_a_time_limit_is_called_as_one_without_wherever_runs_are_counted(
+    flows: Flows,
+) -> None:
+    """It is no sleep, as that of `ctx.sleep` is."""
+    kit = flows(CODE)
+    run, endless = kit.start("soon"), kit.start("cart")
+    client = kit.client()
+    (listed,), (other,) = (client.runs(workflow=name).page().items for name in ("soon", "cart"))
+    assert [(one["waiting_for"], one["current_steps"]) for one in (listed, other)] == [("tasks", ["until"])] * 2
+    assert listed["waiting_until"] == run.view["waiting_until"] is not None
+    assert (run.waiting_for, endless.waiting_for) == ("tasks", "tasks")
+    assert client.stats()["waits"] == {"tasks": 2}
+    (version,) = client.versions("soon")["items"]
+    assert version["waits"] == [{"waiting_for": "tasks", "step": "until", "runs": 1}]
+    assert version["oldest"]["waiting_step"] == "until"
+
+
 def test_a_run_whose_condition_did_not_hold_in_time_is_timed_out(flows: Flows, sessions: int) -> None:
     kit = flows(CODE, sessions=sessions)
     over, own = kit.start("uncaught"), kit.start("uncaught", {"inner": True})

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing_extensions import TypedDict
 
 from stepwell.engine.names import iso
+from stepwell.runtime.log.conditions import step_shown
 from stepwell.runtime.starts.draining import OpenRuns
 
 
@@ -75,7 +76,7 @@ def _view(version: str, runs: OpenRuns | None, aliases: list[str], is_deployed: 
         aliases=aliases,
         runs=runs.count if runs else 0,
         statuses=dict(runs.statuses) if runs else {},
-        waits=[WaitCount(waiting_for=kind, step=step, runs=count) for (kind, step), count in waits],
+        waits=[WaitCount(waiting_for=kind, step=step_shown(kind, step), runs=count) for (kind, step), count in waits],
         oldest=_oldest(runs) if runs else None,
     )
 
@@ -87,5 +88,5 @@ def _oldest(runs: OpenRuns) -> OldestView:
         created_at=iso(one.created_ms),
         status=one.status.value,
         waiting_for=one.waiting_for or None,
-        waiting_step=one.waiting_node or None,
+        waiting_step=step_shown(one.waiting_for, one.waiting_node) or None,
     )

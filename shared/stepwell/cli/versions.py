@@ -11,7 +11,7 @@ import typer
 from stepwell.cli.arguments import AsJson, Url, WorkflowName, argument, option
 from stepwell.cli.connect import connect
 from stepwell.cli.screen import console, print_json, report
-from stepwell.cli.views.words import counted, phrase, printable, when
+from stepwell.cli.views.words import counted, kind_words, phrase, printable, when
 from stepwell.limits import OPEN_RUNS, OPEN_RUNS_MAX
 
 _SHOWN = 12  # characters of a version
@@ -65,7 +65,7 @@ def _show(found: Mapping[str, Any], most: int) -> None:
     table.columns[0].no_wrap = True
     for one in found["items"]:
         statuses = ", ".join(f"{count} {phrase(status)}" for status, count in one["statuses"].items())
-        waits = ", ".join(f"{wait['runs']} {phrase(wait['waiting_for'])} at {wait['step']}" for wait in one["waits"])
+        waits = ", ".join(_wait_words(wait) for wait in one["waits"])
         names = ", ".join([*(["deployed"] if one["deployed"] else []), *one["aliases"]])
         short, oldest = _short(one["version"]), _oldest(one["oldest"], now)
         table.add_row(short, str(one["runs"]), statuses, printable(waits), printable(oldest), printable(names))
@@ -78,6 +78,10 @@ def _show(found: Mapping[str, Any], most: int) -> None:
     if not any(one["deployed"] for one in found["items"]):
         told = f"no version is deployed; {counted(old, 'open runs') if old else 'no run is open'}"
     out.print(printable(f"{found['workflow']}: {told}"), style="yellow" if old else "green", soft_wrap=True)
+
+
+def _wait_words(wait: Mapping[str, Any]) -> str:
+    return f"{wait['runs']} {kind_words(wait['waiting_for'])} at {wait['step']}"
 
 
 def _oldest(run: Mapping[str, Any] | None, now: datetime) -> str:

@@ -39,13 +39,12 @@ from stepwell.engine.parts import shown_kind
 from stepwell.engine.records import Parked, Status
 from stepwell.engine.starts import is_open
 from stepwell.engine.token import Token
-from stepwell.engine.waits.tasks import is_of_tasks
 from stepwell.limits import TOKENS_SHOWN
 from stepwell.prices import Prices, usd_here
 from stepwell.runtime.calls.ledger import Cost
 from stepwell.runtime.calls.service import Service
 from stepwell.runtime.calls.survey import Surveyed
-from stepwell.runtime.log.conditions import UNTIL
+from stepwell.runtime.log.conditions import step_shown
 from stepwell.runtime.log.due import waits_until_ms
 from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.ports.headers import STARTS, Header
@@ -327,11 +326,8 @@ def failed_view(failure: str) -> FailedView:
 
 
 def _waiting_step(header: Header) -> str:
-    """Returns where a run waits. A function's wait for a condition is named as the run itself names it.
-
-    One with a time limit is a sleep in the header, as `ctx.sleep` is.
-    """
-    return UNTIL if is_of_tasks(header.waiting_for) else header.waiting_node
+    """Returns where a run waits."""
+    return step_shown(header.waiting_for, header.waiting_node)
 
 
 def _origin(header: Header) -> OriginView | None:

@@ -17,6 +17,7 @@ from stepwell.cli.views.words import (
     brief,
     error_words,
     how_long_ago,
+    kind_words,
     pause_text,
     phrase,
     printable,
@@ -167,7 +168,7 @@ def branches_table(items: Iterable[Mapping[str, Any]], run_status: str = "") -> 
 
 def _branch_wait(kind: Any, data: Any) -> str:
     told = brief(data)
-    return f"waits for {phrase(kind)}{f': {told}' if told else ''}"
+    return f"waits for {kind_words(kind)}{f': {told}' if told else ''}"
 
 
 def deliveries_table(items: Sequence[Mapping[str, Any]], now: datetime, width: int = WIDE) -> Table:
@@ -220,7 +221,7 @@ def stats_view(stats: Mapping[str, Any]) -> Group:
     if costs := stats.get("costs"):
         parts += [Text(""), _costs_table(costs)]
     if stats.get("waits"):
-        told = ", ".join(f"{count} for {phrase(kind)}" for kind, count in stats["waits"].items())
+        told = ", ".join(f"{count} for {kind_words(kind)}" for kind, count in stats["waits"].items())
         parts.append(Text(f"\nwaiting: {told}"))
     if overdue := stats.get("overdue"):
         least = "≥ " if overdue >= PAGE_ITEMS_MAX else ""  # the API counts a page of them

@@ -142,18 +142,24 @@ def held_text(pause: Mapping[str, Any]) -> str:
     return f"paused{by} since {local_times(str(pause['since']), datetime.now(UTC))}{why}"
 
 
+_KINDS = {"tasks": "a condition"}  # kinds of waits that people call otherwise
 _RUNS_OWN = frozenset({"limit", "lock", "code"})  # these waits have no time limit but the run's own, far away
 
 
 def awaited(run: Mapping[str, Any]) -> str:
-    """What a run waits for, in words. `ctx.until` of a function is tasks or a timer to the engine, not to people."""
-    return "a condition" if waits_until(run) else phrase(run["waiting_for"])
+    """What a run waits for, in words."""
+    return kind_words("tasks" if waits_until(run) else run["waiting_for"])
+
+
+def kind_words(kind: str) -> str:
+    """A kind of wait in words. `ctx.until` of a function is a wait for its tasks to the engine, not to people."""
+    return _KINDS.get(kind) or phrase(kind)
 
 
 def waits_until(run: Mapping[str, Any]) -> bool:
     """Tells whether a durable function waits in `ctx.until`, and nothing else of it is under way.
 
-    A run in a list has no tokens. There, such a wait with a time limit cannot be told from a sleep.
+    An older server calls such a wait with a time limit a sleep. There, its token tells.
     """
     if run.get("waiting_for") == "tasks":
         return True

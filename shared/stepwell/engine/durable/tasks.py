@@ -18,7 +18,6 @@ from typing import Any
 from stepwell.engine.records import ENDED, TASKS, CleanUp, Compensate, End, Fork, Kind, Parked, Place, Record
 from stepwell.engine.table import Signal
 from stepwell.engine.token import Begun, Outlook, Token
-from stepwell.engine.waits.delay import SLEEP
 from stepwell.engine.waits.kind import kind_named
 from stepwell.limits import HOUR_MS
 
@@ -39,7 +38,7 @@ def named(place: Place) -> str:
 def wait_shown(token: Token) -> tuple[Parked, str] | None:
     """Returns the wait that stands for all that a function's tasks wait for, and its name; None while one works.
 
-    People come first, then what is due first. With nothing under way but a timer, that is a sleep.
+    People come first, then what is due first. With nothing under way, that is a wait of the function's own.
     """
     parked = token.parked
     if token.ended or parked is None or not parked.of_tasks or token.resumption is not None:
@@ -53,8 +52,7 @@ def wait_shown(token: Token) -> tuple[Parked, str] | None:
             due_ms = math.inf if one.until_ms is None else one.until_ms
             found.append((not kind_named(one.kind).asks_people, due_ms, one, begun.at_ms))
     if not found:
-        kind = TASKS if parked.until_ms is None else SLEEP.name
-        return Parked(kind, (), parked.until_ms, since_ms=parked.since_ms), kind
+        return Parked(TASKS, (), parked.until_ms, since_ms=parked.since_ms), TASKS
     _, _, first, since_ms = min(found, key=lambda one: one[:2])
     return Parked(first.kind, (), first.until_ms, since_ms=since_ms), first.name
 

@@ -15,6 +15,7 @@ from stepwell.engine import history
 from stepwell.engine.entries import Entry
 from stepwell.engine.records import TASKS, Kind, Parked, Record, RunInfo
 from stepwell.engine.token import Token
+from stepwell.engine.waits.tasks import is_of_tasks
 
 UNTIL = "until"  # what it is called where operations have their names
 
@@ -26,6 +27,11 @@ def own_wait(token: Token) -> Parked | None:
     if token.ended or token.has_open_tasks or parked is None or not parked.of_tasks or at.resumption is not None:
         return None
     return parked
+
+
+def step_shown(kind: str, node: str) -> str:
+    """Returns where a run waits, by its header. A wait for a condition is named as the run itself names it."""
+    return UNTIL if is_of_tasks(kind) else node
 
 
 def narrate(record: Record, before: Token, after: Token, run: RunInfo) -> tuple[Entry, ...]:
