@@ -225,6 +225,15 @@ def test_redrive_names_the_run_that_goes_on(api: FakeApi, cli: Cli) -> None:
     assert api.calls[0].body == {"from": "ship", "by": "ana"}
 
 
+def test_a_refused_redrive_of_a_run_with_tolerated_failures_names_the_command_that_runs_its_branches_again(
+    api: FakeApi, cli: Cli
+) -> None:
+    hint = 'POST /runs/{id}/fork with "at": 3 runs score and all its branches again; rerun starts it anew'
+    api.on("POST", "/runs/r1/redrive", problem(409, "completed", "the run completed: 1 branch failed", hint=hint))
+    told = " ".join(cli("redrive", "r1").stderr.split())
+    assert "stepwell fork r1 --at 3 runs score and all its branches again; rerun starts it anew" in told
+
+
 def test_a_dry_run_of_a_redrive_counts_the_branches_of_a_wide_fork(api: FakeApi, cli: Cli) -> None:
     kept = [{"token": "0", "step": "list"}, *({"token": f"0/1.{n}", "step": "work"} for n in range(200))]
     again = [{"token": "0/1.200", "step": "work"}, {"token": "0/1.201", "step": ""}]

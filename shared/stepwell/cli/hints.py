@@ -11,6 +11,7 @@ from stepwell.errors import StepwellError
 
 # What the API's hints name for callers over HTTP, and the command that does the same; the longer routes first.
 ROUTES: Mapping[str, str] = {
+    'POST /runs/{id}/fork with "at":': "stepwell fork RUN --at",
     "GET /runs/{id}/branches": "stepwell show RUN --branches all",
     "GET /runs/{id}/history": "stepwell history RUN",
     "GET /runs/{id}": "stepwell show RUN",

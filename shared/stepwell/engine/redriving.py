@@ -198,7 +198,8 @@ def _check(before: Token, ended: Token) -> None:
     if ended.end is None:
         raise Conflict("the run has not ended", code="not_ended", hint="cancel or terminate it first")
     if ended.end.status is Status.COMPLETED:
-        raise Conflict("the run completed: nothing of it failed", code="completed", hint="rerun starts it anew")
+        raise Conflict("the run completed: nothing is left to go on from", code="completed",
+                       hint="rerun starts it anew; fork makes a run that goes on from any of its slots")  # fmt: skip
     check_undoing(ended)
     if before.cleaning is not None:
         raise Conflict("the run's function has cleaned up: nothing is left to go on from", code="has_cleaned_up",

@@ -30,6 +30,7 @@ from stepwell.engine.token import Token
 from stepwell.errors import Conflict, InvalidInput
 from stepwell.runtime.calls.keeping import Arrivals, Keeper, Part, Plan, dropped, going_on, kept_steps
 from stepwell.runtime.calls.resending import Resender
+from stepwell.runtime.calls.tolerated import check_completed
 from stepwell.runtime.forks.forking import Forking
 from stepwell.runtime.log.claims import stow
 from stepwell.runtime.log.door import Door
@@ -115,6 +116,7 @@ class Redriver:
             raise Conflict("the run has not ended", code="not_ended", hint="cancel or terminate it first")
         keeper = Keeper(self._logbook, self.forking, old.run_id, is_dry=is_dry)
         was = await self._starter.pinned(old)
+        check_completed(was, old.run_id, records)
         if since and all(node != since for _, node in visits_of(records)):
             _check_since(was, records, since, await keeper.holder_of(records, since))
         plan = await keeper.plan(kept_of(old.run_id, records, since))
