@@ -11,6 +11,8 @@ from stepwell.engine.actions import Outcome
 from stepwell.engine.records import Status
 from stepwell.errors import Conflict, InvalidInput
 from stepwell.runtime.calls.batching import Batch
+from stepwell.runtime.calls.callbacks import wait_callback
+from stepwell.runtime.calls.links import CallbackLink
 from stepwell.runtime.log.messages import Wake, to_json
 from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.ports import Lane
@@ -77,6 +79,23 @@ def test_a_canary_that_nobody_can_judge_stops_after_an_hour() -> None:
     world.pass_time(300_000)
     assert world.header(job).status == "completed"
     assert (report(world, job)["done"], report(world, job)["stopped"]["reason"]) == (1, "canary_open")
+
+
+def test_a_canary_whose_error_type_has_blanks_knows_the_step_that_failed() -> None:
+    """A run that waits at that step again has shown nothing yet. It counted as one that had moved on."""
+    world = World("workflow: print\ntimeline: [{name: print, wait: {for: callback, timeout: 7d}}]\n")
+    for _ in range(3):
+        run_id = world.start("print")
+        world.pass_time(1_000)
+        callback = wait_callback(run_id, run_now(world.service.standing(run_id)).token)
+        assert callback is not None
+        link = CallbackLink(callback, world.clock.now_ms() + 3_600_000)
+        run_now(world.service.callbacks.fail(link, {"type": "Out of paper", "message": "tray 2", "data": None}))
+        world.pass_time(1_000)
+        assert world.header(run_id).failure.endswith(" Out of paper print")
+    job = batch(world, workflow="print", canary=True)
+    world.pass_time(600_000)
+    assert (world.header(job).status, report(world, job)["done"]) == ("waiting", 1)
 
 
 def test_a_canary_redrives_another_run_in_place_of_one_that_is_deleted() -> None:

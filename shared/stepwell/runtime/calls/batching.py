@@ -318,9 +318,12 @@ def _is_canary(batch: Batch, report: Report) -> bool:
 
 
 def _has_moved_on(header: Header, failure: str) -> bool:
-    """Tells whether the run has ended, or waits at another step than the one that failed."""
-    step = failure.partition(" ")[2].partition(" ")[2]
-    waits_elsewhere = header.status is Status.WAITING and header.waiting_node not in ("", step)
+    """Tells whether the run has ended, or waits at another step than the one that failed.
+
+    `failure` ends with that step. Both the error's type before it and the step may have blanks.
+    """
+    is_there = not header.waiting_node or failure.endswith(f" {header.waiting_node}")
+    waits_elsewhere = header.status is Status.WAITING and not is_there
     return header.status in TERMINAL or waits_elsewhere
 
 
