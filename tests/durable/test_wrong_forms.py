@@ -35,7 +35,7 @@ HANDLER = "\n    def progress(n=0): return n\n    await ctx.event('go')"
         ("return await ctx.step('pay', {})", "bad_step", "give a function of a module, uncalled"),
         ("return await ctx.step(leg(ctx, {}))", "bad_step", "give the function itself: ctx.step(leg, …)"),
         ("return await ctx.child(other(ctx, {}))", "bad_value", "give the function itself: ctx.child(other, …)"),
-        ("return leg(ctx, {})", "not_storable", "await leg(…)"),
+        ("return leg(ctx, {})", "never_awaited", "await leg(…)"),
         ("return await ctx.all([ctx.step(pay, {})])", "bad_value", "write an asterisk: ctx.all(*…)"),
         ("return await ctx.first(ctx.step(pay, n) for n in [{}])", "bad_value", "write an asterisk: ctx.first(*…)"),
         ("done = False\n    return await ctx.until(done)", "bad_value", "await ctx.until(lambda: …)"),

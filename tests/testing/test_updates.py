@@ -189,7 +189,7 @@ def test_what_a_handler_raises_is_the_answer_and_what_it_had_changed_stays(run: 
     assert run.result == [1, ["half"]]
 
 
-@pytest.mark.parametrize(("name", "code"), [("awaits", "not_storable"), ("patches", "patch_in_update")])
+@pytest.mark.parametrize(("name", "code"), [("awaits", "never_awaited"), ("patches", "patch_in_update")])
 def test_a_handler_awaits_nothing_and_asks_for_no_patch(run: Run, name: str, code: str) -> None:
     with pytest.raises(UpdateFailed) as failed:
         run.update(name)

@@ -8,4 +8,4 @@ async def flow(ctx, order):
     async def is_paid():
         return order["paid"]
 
-    await ctx.until(is_paid)  # bad: bad_condition
+    await ctx.until(is_paid)  # bad: bad_condition, then bad_condition

@@ -10,5 +10,5 @@ def charge(order):
 
 @workflow
 async def flow(ctx, order):
-    receipt = ctx.step(charge, order)  # bad: never_awaited, then not_storable
+    receipt = ctx.step(charge, order)  # bad: never_awaited, then never_awaited
     return await ctx.step(charge, receipt)

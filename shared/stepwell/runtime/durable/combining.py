@@ -24,6 +24,7 @@ from stepwell.runtime.durable.failures import WaitTimedOut
 from stepwell.runtime.durable.gathering import First, Mapped, check_options, made_of, race, together, with_name
 from stepwell.runtime.durable.held import Limit, limited_by
 from stepwell.runtime.durable.misfits import telling
+from stepwell.runtime.durable.misused import condition_of
 from stepwell.runtime.durable.operations import Operation, stored
 from stepwell.runtime.durable.running import check_own, going_on
 
@@ -142,12 +143,13 @@ class Combining:
                                hint="await ctx.until(lambda: …)")  # fmt: skip
         loop: Any = asyncio.get_running_loop()
         seconds = None if timeout is None else _seconds(timeout)
-        if condition():
+        holds = condition_of(condition)
+        if holds():
             return
         limit = asyncio.timeout(seconds)
         try:
             async with limit:
-                await loop.until(condition)
+                await loop.until(holds)
         except TimeoutError as error:
             if not limit.expired():  # the condition raised it
                 raise

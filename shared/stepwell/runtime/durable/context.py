@@ -41,6 +41,7 @@ from stepwell.runtime.durable.calling import RunOptions, called_here
 from stepwell.runtime.durable.combining import Combining
 from stepwell.runtime.durable.held import Callback, Handler, Limit, Lock, limited_by, nothing
 from stepwell.runtime.durable.misfits import telling
+from stepwell.runtime.durable.misused import assigned, check_registered_once, check_takes_no_context
 from stepwell.runtime.durable.operations import (
     Operation,
     input_of,
@@ -67,6 +68,12 @@ class Context(Combining):
     run_id: str
     workflow: str
     _url: Url | None = field(default=None, repr=False)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise assigned(name, is_known=hasattr(Context, name))
+
+    def __delattr__(self, name: str) -> None:
+        raise assigned(name, is_known=hasattr(Context, name))
 
     # -- operations
 
@@ -298,7 +305,9 @@ class Context(Combining):
                 raise InvalidInput(
                     f"query {name} takes a plain function, not {function!r:.80}", code="bad_query_handler"
                 )
-            going_on(self.run_id).queries[checked_name(name)] = function
+            session = going_on(self.run_id)
+            check_registered_once(session, "query", checked_name(name))
+            session.queries[name] = function
             return function
 
         check_handler_name("query", name)
@@ -316,7 +325,10 @@ class Context(Combining):
         def register(function: Callable[..., Any]) -> Handler:
             if not callable(function):
                 raise InvalidInput(f"update {name} takes a function, not {function!r:.80}", code="bad_update_handler")
-            going_on(self.run_id).updates[checked_name(name)] = function
+            session = going_on(self.run_id)
+            check_registered_once(session, "update", checked_name(name))
+            check_takes_no_context(name, function)
+            session.updates[name] = function
             return Handler(name, function)
 
         check_handler_name("update", name)

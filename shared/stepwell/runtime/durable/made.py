@@ -44,14 +44,26 @@ class Made:
         """Returns the operations that nobody has awaited yet."""
         return [asked for asked, _ in self._unawaited.values()]
 
-    def forgotten(self, value: object) -> Failure | None:
-        """Returns the failure of a function that returned the value and left something undone; None if it did not."""
+    def forgotten(self, value: object, number: int = 0, *, is_several: bool = False) -> Failure | None:
+        """Returns the failure of a function that returned the value and left something undone; None if it did not.
+
+        `number`: of an operation that it returned, in a collection if `is_several`.
+        """
         if not self._unawaited:
             return self._unreturned() if value is None and self._anew else None
+        if number in self._unawaited:
+            return self._returned(number, is_several=is_several)
         asked, place = next(iter(self._unawaited.values()))
         more = f", and {len(self._unawaited) - 1} more" if len(self._unawaited) > 1 else ""
         message = f"the operation {_named(asked)}{shown(place)} was made, and neither awaited nor started{more}"
         return Failure("never_awaited", "validation", f"{message}; await it, or hold it with ctx.start")
+
+    def _returned(self, number: int, *, is_several: bool) -> Failure:
+        asked, place = self._unawaited[number]
+        how = "is returned in a collection" if is_several else "is returned"
+        message = f"the operation {_named(asked)}{shown(place)} {how}, and not awaited"
+        todo = "await them: ctx.all(*[…]) gives a list of their results" if is_several else "write `return await …`"
+        return Failure("never_awaited", "validation", f"{message}; {todo}")
 
     def _unreturned(self) -> Failure:
         message = f"ctx.continue_as(…){shown(self._anew[-1])} was made, and not returned"

@@ -19,6 +19,7 @@ from collections.abc import (
 )
 from functools import lru_cache
 from itertools import takewhile
+from types import CoroutineType
 from typing import Any, TypeVar
 
 from pydantic import PydanticUserError, ValidationError
@@ -37,6 +38,7 @@ T = TypeVar("T")
 _YIELDING = (Iterator, AsyncIterator, AsyncGenerator, AsyncIterable)  # as a return type: of what a step only emits
 # Patches, as records have them; no names that users can give.
 _ONCE, _STORED = "stepwell:once", "stepwell:stored"
+_HOLDING, _DEEPEST = frozenset({dict, list, tuple, set}), 20
 _ANEW: Any = object()  # what those get who await a wait that was cancelled
 _PLAIN = 2**31  # a smaller number can be stored without a check
 Reader = Callable[[Json], Any]  # from stored JSON to the function's value
@@ -299,10 +301,32 @@ def stored(value: Any, what: str) -> Json:
     try:
         return json_of(value, "value", _is_strict)
     except Exception as error:  # pydantic's and ours, and whatever users' objects raise
-        if name := closed(value):
-            raise InvalidInput(f"{what} is a coroutine", code="not_storable", hint=f"await {name}(…)") from error
+        if made := unawaited_in(value):
+            raise InvalidInput(f"{what}: {made} is not awaited, and has no result", code="never_awaited",
+                               hint=f"await {made}") from error  # fmt: skip
         raise InvalidInput(f"{what} cannot be stored: {error}", code="not_storable",
                            hint="use JSON, a pydantic model, a dataclass or a plain type") from error  # fmt: skip
+
+
+def unawaited_in(value: Any, depth: int = 0) -> str:
+    """Returns the first operation or coroutine in a value that nobody has awaited; "" if there is none."""
+    kind = type(value)  # not `isinstance`, which reads an attribute of users' objects
+    if issubclass(kind, Operation) and not value.has_begun:
+        return f"the operation {value.asked}"
+    if kind is CoroutineType:
+        return f"{closed(value)}(…)"
+    if kind not in _HOLDING or depth > _DEEPEST:
+        return ""
+    parts = value.values() if kind is dict else value
+    return next((found for one in parts if (found := unawaited_in(one, depth + 1))), "")
+
+
+def returned(value: object) -> tuple[int, bool]:
+    """Returns the number of an operation that the value is, or that a collection holds, and whether it is one; or 0."""
+    if issubclass(type(value), Operation):
+        return hash(value), False
+    parts: Any = (value.values() if type(value) is dict else value) if type(value) in _HOLDING else ()
+    return next((hash(one) for one in parts if issubclass(type(one), Operation)), 0), True
 
 
 def closed(given: object) -> str:

@@ -8,7 +8,7 @@ import json
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
 from contextlib import AbstractContextManager, contextmanager
-from types import MappingProxyType
+from types import CodeType, MappingProxyType
 from typing import Any
 
 from stepwell.definition.graph import Json
@@ -19,12 +19,13 @@ from stepwell.engine.stored.codec import failure_to_json
 from stepwell.errors import InvalidInput, NotFound
 from stepwell.runtime.durable.kept import Kept, check_rebinding
 from stepwell.runtime.durable.made import Made
-from stepwell.runtime.durable.operations import stored
+from stepwell.runtime.durable.operations import returned, stored, unawaited_in
 from stepwell.runtime.durable.places import no_workflow
 from stepwell.runtime.steps.binding import binding_of
 from stepwell.runtime.steps.context import ContextLogger
 
 _ENDED_BEFORE = Failure("cancelled", "step", "the function ended before the handler of its update did")
+Registered = tuple[object, CodeType, int]  # the turn, the code, and its line
 
 
 class FunctionSession(Session):
@@ -38,6 +39,7 @@ class FunctionSession(Session):
     is_answering = False  # whether a query or a validator runs, which changes nothing
     kept: Kept | None = None  # what the handler must not change, while it answers
     is_updating = False  # whether a handler of an update runs
+    registered: dict[tuple[str, str], Registered]  # where handlers were registered, by kind and name
     callbacks = 0  # made so far
     links: set[str]  # the signed parts of the callbacks' URLs that its code has read
     made: Made  # the operations that it made
@@ -77,7 +79,8 @@ class FunctionSession(Session):
         return self.made.unawaited()
 
     def forgotten(self, value: object) -> Failure | None:
-        return self.made.forgotten(value)
+        number, is_several = returned(value) if self.made.unawaited() else (0, False)
+        return self.made.forgotten(value, number, is_several=is_several)
 
     def holds_link(self, asked: Asked) -> bool:
         if asked.branches:  # any of them may
@@ -142,8 +145,10 @@ class FunctionSession(Session):
         try:
             with self._runner.at(self.now_ms):
                 made = handler(**arguments)
-            if inspect.iscoroutine(made):
-                made.close()
+            if asyncio.iscoroutine(made) and (what := unawaited_in(made)):
+                own = getattr(handler, "__name__", "handler")
+                message = f"the handler of update {resumption.name} returns {what}, and does not await it"
+                raise InvalidInput(message, code="never_awaited", hint=f"async def {own}(…), and return await {what}")
             return {"output": stored(made, f"the answer to {resumption.name}")}
         finally:
             self.is_updating = False
