@@ -9,6 +9,7 @@ import pytest
 from stepwell.testing.kit import Stepwell
 
 MODULE = """
+import asyncio
 from stepwell import Cancelled, OperationFailed, step, workflow
 
 @step
@@ -51,6 +52,21 @@ async def leg(ctx, n):
 @workflow
 async def legs(ctx):
     return await ctx.all(leg(ctx, 1), leg(ctx, 2), leg(ctx, 3))
+
+@step
+def declines(n: int) -> int:
+    raise ValueError(f"declined {n}")
+
+@workflow
+async def gathered(ctx, beside):
+    others = {
+        "steps": lambda: ctx.step(declines, 2),
+        "event": lambda: ctx.event("paid"),
+        "sleep": lambda: asyncio.sleep(60),
+        "child": lambda: ctx.child(alone, "b"),
+    }
+    async with ctx.lock("a"):
+        await asyncio.gather(ctx.step(declines, 1), others[beside]())
 """
 
 
@@ -124,6 +140,18 @@ def test_a_lock_within_another_one_is_told_with_its_place_and_replays_so(kit: St
     assert run.error is not None
     assert " at locking.py:" in run.error["message"]
     assert "ctx.lock('a', 'b')" in run.error["message"]
+    kit.replay(run)
+
+
+@pytest.mark.parametrize("beside", ["steps", "event", "sleep", "child"])
+def test_the_first_error_of_what_is_gathered_within_a_lock_fails_the_run(kit: Stepwell, beside: str) -> None:
+    """Leaving the block beside an event or another wait is a mistake of its own, and comes second."""
+    run = kit.start("gathered", {"beside": beside})
+    kit.settle()
+    assert run.error is not None
+    assert run.error["type"] == "ValueError"
+    assert run.error["message"].startswith("declined 1")
+    assert ("then lock_in_task: " in run.error["message"]) == (beside != "steps")
     kit.replay(run)
 
 

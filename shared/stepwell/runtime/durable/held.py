@@ -13,7 +13,7 @@ from stepwell.engine.limits.locks import LOCK, UNLOCK
 from stepwell.errors import InvalidInput
 from stepwell.runtime.durable.arguments import throttle_of
 from stepwell.runtime.durable.operations import Operation
-from stepwell.runtime.durable.running import going_on
+from stepwell.runtime.durable.running import going_on, running
 
 
 def nothing(value: Json) -> None:
@@ -43,9 +43,15 @@ class Lock:
     async def __aenter__(self) -> None:
         await Operation[None](Asked(LOCK, LOCK, locks=self._names), nothing)
 
-    async def __aexit__(self, raised: object, *more: object) -> None:
-        if raised is not GeneratorExit:  # a function that is closed awaits nothing more
+    async def __aexit__(self, raised: type[BaseException] | None, error: BaseException | None, *more: object) -> None:
+        if raised is GeneratorExit:  # a function that is closed awaits nothing more
+            return
+        session = running()
+        session.leaves_with = error if isinstance(error, Exception) else None
+        try:
             await Operation[None](Asked(UNLOCK, UNLOCK), nothing)
+        finally:
+            session.leaves_with = None
 
 
 class Limit:

@@ -8,12 +8,13 @@ import json
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from types import CodeType, MappingProxyType
 from typing import Any
 
 from stepwell.definition.graph import Json
 from stepwell.engine.durable.session import CURRENT, Session
-from stepwell.engine.durable.turns import Asked
+from stepwell.engine.durable.turns import Asked, Failed, Result
 from stepwell.engine.records import Failure, Record, Resumption
 from stepwell.engine.stored.codec import failure_to_json
 from stepwell.errors import InvalidInput, NotFound
@@ -24,6 +25,7 @@ from stepwell.runtime.durable.places import no_workflow
 from stepwell.runtime.steps.binding import binding_of
 from stepwell.runtime.steps.context import ContextLogger
 
+_LOCK_IN_TASK = "lock_in_task"  # the type of the failure
 _ENDED_BEFORE = Failure("cancelled", "step", "the function ended before the handler of its update did")
 Registered = tuple[object, CodeType, int]  # the turn, the code, and its line
 
@@ -40,6 +42,8 @@ class FunctionSession(Session):
     kept: Kept | None = None  # what the handler must not change, while it answers
     is_updating = False  # whether a handler of an update runs
     registered: dict[tuple[str, str], Registered]  # where handlers were registered, by kind and name
+    leaves_with: Exception | None = None  # with which its code leaves the block of a lock
+    _left: tuple[Exception, Failure] | None = None  # the last of these, as a failure
     callbacks = 0  # made so far
     links: set[str]  # the signed parts of the callbacks' URLs that its code has read
     made: Made  # the operations that it made
@@ -74,6 +78,16 @@ class FunctionSession(Session):
     def is_stale(self) -> bool:
         """Tells whether its parent session was let go: what that made no longer matches its log."""
         return self.parent is not None and (self.parent.is_closed or self.parent.is_stale)
+
+    def result(self) -> Result:
+        """An error that leaves a lock's block beside other operations comes before that of leaving it there."""
+        found, error = super().result(), self.leaves_with
+        if error is None or not isinstance(found, Failed) or found.failure.type != _LOCK_IN_TASK:
+            return found
+        if self._left is None or self._left[0] is not error:
+            self._left = error, self._failed(error)
+        first = self._left[1]
+        return Failed(replace(first, message=f"{first.message} (then {_LOCK_IN_TASK}: {found.failure.message})"))
 
     def unawaited(self) -> Iterable[Asked]:
         return self.made.unawaited()
