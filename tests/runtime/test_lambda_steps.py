@@ -76,14 +76,20 @@ def test_an_input_that_lambda_does_not_take_is_not_sent() -> None:
     assert (failure.type, failure.category, functions.calls) == ("payload_too_large", "validation", [])
 
 
-def test_where_there_is_no_lambda_the_step_says_so() -> None:
+TASK = "arn:aws:states:::lambda:invoke"
+
+
+def test_where_there_is_no_lambda_the_step_says_what_can_run_in_its_place() -> None:
     failure = attempt(None).failure
     assert failure is not None
     assert (failure.type, failure.category) == ("lambda_not_here", "step")
-    assert "mock" in failure.message
-
-
-TASK = "arn:aws:states:::lambda:invoke"
+    assert (
+        'name it in resources.yaml beside the machine, resources: {"score": python:module.function}' in failure.message
+    )
+    assert "in a test, mock the step" in failure.message
+    invoked = attempt(None, {"FunctionName": "score"}, TASK).failure
+    assert invoked is not None
+    assert f'resources: {{"{TASK}": python:module.function}}' in invoked.message
 
 
 def test_a_task_names_its_function_and_may_not_wait_for_it() -> None:

@@ -43,7 +43,7 @@ class LambdaSteps:
     def run(self, call: StepCall) -> Json:
         """Returns the function's result. Raises CallError."""
         function = call.run.removeprefix("lambda:")
-        invoker, payload = self._ready(function, call.input)
+        invoker, payload = self._ready(function, call.input, function)
         return self._invoked(invoker, function, payload, call)
 
     def run_task(self, call: StepCall) -> Json:
@@ -55,17 +55,17 @@ class LambdaSteps:
             raise CallError("bad_parameters", "validation", message)
         if qualifier := given.get("Qualifier"):
             function = f"{function}:{qualifier}"
-        invoker, payload = self._ready(function, given.get("Payload", {}))
+        invoker, payload = self._ready(function, given.get("Payload", {}), call.run)
         if kind == "Event":
             invoker.send(function, payload, _told(call))
             return {"Payload": "", "StatusCode": 202}
         answer = self._invoked(invoker, function, payload, call)
         return {"ExecutedVersion": "$LATEST", "Payload": answer, "StatusCode": 200}
 
-    def _ready(self, function: str, given: Json) -> tuple[Invoker, bytes]:
+    def _ready(self, function: str, given: Json, resource: str) -> tuple[Invoker, bytes]:
+        """Returns what calls it, and the payload. `resource`: the name by which a state machine's may be mapped."""
         if self.invoker is None:
-            message = f"the function {function} is on AWS, and this is not (in a test, mock the step)"
-            raise CallError("lambda_not_here", "step", message)
+            raise _not_here(function, resource)
         payload = json.dumps(given, ensure_ascii=False).encode()
         if len(payload) > PAYLOAD_BYTES:
             message = f"the input has {len(payload)} bytes; Lambda takes {PAYLOAD_BYTES}"
@@ -77,6 +77,17 @@ class LambdaSteps:
         if invoked.failed:
             raise _raised(function, invoked.payload)
         return _value(function, invoked.payload)
+
+
+def _not_here(function: str, resource: str) -> CallError:
+    name = resource if resource.startswith("arn:") else resource.partition(":")[0]
+    message = (
+        f"the Lambda function {function} was not called: it is on AWS, and only a deployed workflow calls it (run a "
+        f"Python function in its place: for a state machine, name it in resources.yaml beside the machine, "
+        f'resources: {{"{name}": python:module.function}}; in any other workflow, write run: python:module.function; '
+        "in a test, mock the step)"
+    )
+    return CallError("lambda_not_here", "step", message)
 
 
 def _told(call: StepCall) -> Mapping[str, str]:
