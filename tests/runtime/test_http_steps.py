@@ -294,7 +294,27 @@ def test_a_host_that_is_not_on_the_list_is_not_even_looked_up(tls: Tls, hosts: s
         world = World(server, tls[1])
         failure = failed(attempt(http_steps(world.network, hosts), url=url))
     assert (failure.type, failure.category, world.looked_up, world.dialled) == ("http_host", "step", [], [])
-    assert "the stack's http_hosts, or STEPWELL_HTTP_HOSTS of stepwell dev" in failure.message
+
+
+@pytest.mark.parametrize(
+    ("hosts", "url", "told"),
+    [
+        (
+            "",
+            "https://evil.test/",
+            "nothing was sent to https://evil.test: it is not among the hosts that may be called (none: the list is "
+            'empty); add "evil.test" to http_hosts of the stack; for stepwell dev, set '
+            'STEPWELL_HTTP_HOSTS="*,evil.test"',
+        ),
+        (f"{HOST},*.shop.test:8443", "https://evil.test/", f"may be called ({HOST}, *.shop.test:8443); add"),
+        ("*", f"https://{HOST}:8443/", f'any public host by https at port 443); add "{HOST}:8443" to http_hosts'),
+        ("*", "http://localhost:9001/", '443); for stepwell dev, set STEPWELL_HTTP_HOSTS="*,http://localhost:9001"'),
+    ],
+)
+def test_a_refused_host_is_told_with_those_that_may_be_called_and_what_to_add(hosts: str, url: str, told: str) -> None:
+    hosts_of = parse_hosts(hosts.split(","))
+    assert told in hosts_of.refusal(parse_url(url))
+    assert told in failed(attempt(HttpSteps(hosts_of), url=url)).message
 
 
 def test_a_host_of_this_machine_is_called_in_place_of_the_one_that_the_definition_names() -> None:

@@ -28,6 +28,7 @@ _PLAIN = lazy(r"(?:[A-Za-z0-9._~!$&'()*+,;=:@/?-]|%[0-9A-Fa-f]{2})*", re.ASCII)
 _DOTS = lazy(r"(?:\.|%2[eE]){1,2}")
 _ENTRY = lazy(r"(?:(https?)://)?(\*\.)?([^/?#@*]+)", re.ASCII)
 _HOST_CHARACTERS = 253
+_SHOWN = 5  # entries of a list of hosts
 
 
 class BadUrlError(UserError):
@@ -64,6 +65,12 @@ class _Entry:
     port: int
     is_wild: bool
 
+    @property
+    def shown(self) -> str:
+        """The entry as the list has it."""
+        origin = Target(self.scheme, f"{'*.' if self.is_wild else ''}{self.host}", self.port, "/").origin
+        return origin.removeprefix("https://")
+
     def covers(self, target: Target) -> bool:
         if (self.scheme, self.port) != (target.scheme, target.port):
             return False
@@ -88,6 +95,23 @@ class Hosts:
             if entry.covers(target):
                 return Target(other.scheme, other.host, other.port, target.path)
         return target if self._names(target) else None
+
+    @property
+    def shown(self) -> str:
+        """Which hosts are allowed, as a part of a sentence."""
+        entries = [one.shown for one in (*self.entries, *(host for host, _ in self.instead))]
+        named = ["any public host by https at port 443"] if self.anywhere else []
+        more = [f"{len(entries) - _SHOWN} more"] if len(entries) > _SHOWN else []
+        return ", ".join((*named, *entries[:_SHOWN], *more)) or "none: the list is empty"
+
+    def refusal(self, target: Target) -> str:
+        """Why the target is not called: what was asked for, what the list allows, and what to do."""
+        entry = target.origin.removeprefix("https://")
+        of_stack = "" if target.scheme == "http" else f'add "{entry}" to http_hosts of the stack; '
+        return (
+            f"nothing was sent to {target.origin}: it is not among the hosts that may be called ({self.shown}); "
+            f'{of_stack}for stepwell dev, set STEPWELL_HTTP_HOSTS="{ANYWHERE},{entry}"'
+        )
 
     def _names(self, target: Target) -> bool:
         if self.anywhere and (target.scheme, target.port) == ("https", HTTPS_PORT) and not target.is_loopback:

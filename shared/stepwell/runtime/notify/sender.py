@@ -123,7 +123,7 @@ class Sender:
         named = parse_url(endpoint.url)
         target = self._hosts.called(named)
         if target is None:
-            raise CallError("http_host", "step", f"{named.origin} is not among the hosts that may be called")
+            raise CallError("http_host", "step", self._hosts.refusal(named))
         body = encode(notification.content).encode()
         seconds = self._clock.now_ms() // SECOND_MS
         keys = self._keys(endpoint)

@@ -62,8 +62,7 @@ class HttpSteps:
         """Returns the target to call. Raises CallError for a host that is not on the list."""
         if (called := self.hosts.called(target)) is not None:
             return called
-        message = (f"{target.origin} is not among the hosts that HTTP steps may call; nothing was sent (add it to the "
-                   "stack's http_hosts, or STEPWELL_HTTP_HOSTS of stepwell dev; in a test, mock the step)")  # fmt: skip
+        message = f"{self.hosts.refusal(target)}; in a test, mock the step"
         raise CallError("http_host", "step", message, {"host": target.host})
 
 
