@@ -391,7 +391,7 @@ def test_runs_sends_its_filters_and_shows_a_table(api: FakeApi, cli: Cli) -> Non
         "cursor": ["c1"],
     }
     heading, first, *_ = result.stdout.splitlines()
-    assert heading.split() == ["run", "workflow", "status", "at", "waits", "for", "created"]
+    assert heading.split() == ["run", "workflow", "status", "at", "why", "created"]
     assert first.startswith(f"{ID}  order-review  ◔ waiting")
     assert "there are more: --cursor c2" in result.stderr
 

@@ -156,7 +156,7 @@ def test_a_list_of_runs_is_a_table_at_a_fixed_width() -> None:
 def test_a_list_of_runs_has_the_errors_of_those_that_failed() -> None:
     failure = {"fingerprint": "9f2c61d07b3a", "type": "CardDeclined", "step": "charge"}
     out = Console(file=io.StringIO(), width=120, force_terminal=False)
-    out.print(runs_table([RUN, {**FAILED, "current_steps": [], "failure": failure}], NOW))
+    out.print(runs_table([RUN, {**FAILED, "current_steps": [], "failure": failure}], NOW, width=120))
     heading, waiting, failed = (line.split() for line in printed(out).splitlines())
     assert heading[:7] == ["run", "workflow", "status", "at", "waits", "for", "error"]
     assert "CardDeclined" not in waiting
@@ -193,6 +193,24 @@ def test_a_narrow_list_of_runs_has_one_line_for_each() -> None:
     assert "approval, in 23 h" in waiting
     assert "invoice-c" in waiting
     assert "PaymentProviderUnav…" in failed
+
+
+@pytest.mark.parametrize("width", range(80, 201, 5))
+def test_each_run_is_one_line_at_any_width_of_a_terminal(width: int) -> None:
+    """From 100 columns on, long names were broken into lines."""
+    made, parent = "run_3943590aabb1fa3cb2d7c18386", "run_6f85500b44683cdcfe43fe9389"
+    long = {"run_id": made, "workflow": "invoice-collection-service-of-the-north", "parent": parent}
+    waits = {**RUN, **long, "current_steps": ["wait_for_the_payment_of_the_customer"]}
+    failure = {"type": "PaymentProviderUnavailableForTheMoment", "step": "charge_the_card_of_the_customer"}
+    out = Console(file=io.StringIO(), width=width, force_terminal=False)
+    items = [waits, {**FAILED, **long, "current_steps": [], "failure": failure}]
+    out.print(runs_table(items, datetime(2099, 2, 28, 15, 2, tzinfo=UTC), width=width))
+    _, *lines = printed(out).splitlines()
+    assert len(lines) == len(items)
+    shown = made if width >= 100 else "c18386"
+    assert all(line.startswith(f"{shown}  invo") and "26662 d ago" in line for line in lines), lines
+    assert "in 23 h" in lines[0]
+    assert "PaymentProviderUnav" in lines[1]
 
 
 def test_a_narrow_list_of_runs_has_no_parents_and_no_empty_columns() -> None:

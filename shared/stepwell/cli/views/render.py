@@ -35,44 +35,52 @@ _WHOLE, _LEAST = 40, 8  # characters of a delivery's id: that a wide table has r
 TERMINAL = 80  # columns of a terminal that nobody has made narrower
 NARROW = 60  # columns from which it has room for what they wait for
 _WHY, _WHY_NARROW = 20, 14  # characters of that: in a terminal, and in a narrower one
+_ALWAYS = ("run", "workflow", "status", "at", "waits for", "created")  # columns of runs that stand there empty, too
+_BETWEEN = 2  # characters between two columns
 
 
 def runs_table(items: Iterable[Mapping[str, Any]], now: datetime, width: int = WIDE) -> Table:
-    """A table of runs, newest first. Below WIDE it has the ends of made ids, as `dev` logs them, and no empty columns.
+    """A table of runs, newest first, one line each: what has no room is cut. Of made ids it has the ends below WIDE.
 
-    There each run is one line, whose longest words are cut. It has its wait or its error as `why`, and no parent.
+    Where not all has room, it has the wait or the error of each as `why`, and no empty columns: below WIDE no parent,
+    and below NARROW only where a run stands.
 
     Of a run that failed it has the error's type and step: its header has no message.
-
-    Below NARROW it says only where a run stands.
     """
-    rows = [_run_cells(run, now, width) for run in items]
-    filled = {heading for row in rows for heading, cell in row.items() if cell.plain}
-    more = ["waits for", "error", "created", "parent"] if width >= WIDE else ["why", "created"]
-    headings = ["run", "workflow", "status", "at", *(more if width >= NARROW else [])]
-    always = headings[:3] if width < WIDE else ["run", "workflow", "status", "at", "waits for", "created"]
-    headings = [heading for heading in headings if heading in always or heading in filled]
+    runs = list(items)
+    rows = [_run_cells(run, now, width) for run in runs]
+    headings = _filled(["run", "workflow", "status", "at", "waits for", "error", "created", "parent"], rows, _ALWAYS)
+    if width < WIDE or _columns(rows, headings) > width:
+        more = [*(["why", "created"] if width >= NARROW else []), *(["parent"] if width >= WIDE else [])]
+        rows = [_run_cells(run, now, width, is_tight=True) for run in runs]
+        headings = _filled(["run", "workflow", "status", "at", *more], rows, _ALWAYS[:3])
     table = table_of(*headings)
     for row in rows:
         table.add_row(*(row[heading] for heading in headings))
-    for column in table.columns:
-        column.no_wrap = column.header in ("run", "status", "created", "parent")
-        if width < WIDE:  # what has no room is cut, not broken into lines
-            column.overflow = "ellipsis"
-            column.no_wrap = column.no_wrap or column.header == "why"
+    for column in table.columns:  # those that may be cut are not `no_wrap`: rich takes the room from them
+        column.overflow = "ellipsis"
+        column.no_wrap = column.header not in ("workflow", "at", "waits for", "error")
     return table
 
 
-def _run_cells(run: Mapping[str, Any], now: datetime, width: int) -> dict[str, Text]:
-    is_wide = width >= WIDE
-    ids = {name: str(run.get(name) or "") for name in ("run_id", "parent")}
-    shown = ids if is_wide else {name: short(one) for name, one in ids.items()}
+def _filled(headings: Sequence[str], rows: Sequence[Mapping[str, Text]], always: Collection[str]) -> list[str]:
+    return [one for one in headings if one in always or any(row[one].plain for row in rows)]
+
+
+def _columns(rows: Sequence[Mapping[str, Text]], headings: Sequence[str]) -> int:
+    """Returns how wide a table is that cuts nothing."""
+    widths = [max(len(one), *(row[one].cell_len for row in rows)) if rows else len(one) for one in headings]
+    return sum(widths) + _BETWEEN * (len(headings) - 1)
+
+
+def _run_cells(run: Mapping[str, Any], now: datetime, width: int, *, is_tight: bool = False) -> dict[str, Text]:
+    run_id, parent = (str(run.get(name) or "") for name in ("run_id", "parent"))
     failure = run.get("failure") or {}
     error = Text(printable(str(failure.get("type") or "")), style="red")
     why = plain(waiting_brief(run, now)) if run.get("waiting_for") or not error else error.copy()
     why.truncate(_WHY if width >= TERMINAL else _WHY_NARROW, overflow="ellipsis")
     cells = {
-        "run": plain(shown["run_id"]),
+        "run": plain(run_id if width >= WIDE else short(run_id)),
         "workflow": plain(run.get("workflow")),
         "status": status_text(run.get("status")),
         "at": plain(", ".join(map(str, run.get("current_steps") or ())) or failure.get("step")),
@@ -80,10 +88,10 @@ def _run_cells(run: Mapping[str, Any], now: datetime, width: int) -> dict[str, T
         "error": error,
         "why": why,
         "created": plain(how_long_ago(run.get("created_at"), now)),
-        "parent": plain(shown["parent"]),
+        "parent": plain(short(parent) if is_tight else parent),
     }
     for cell in cells.values():
-        cell.no_wrap = None if is_wide else True
+        cell.no_wrap = True
     return cells
 
 
