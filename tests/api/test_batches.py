@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from stepwell.definition.graph import Json
 from tests.api.kit import World
 
@@ -56,6 +58,20 @@ def test_a_batch_that_cannot_be_is_refused() -> None:
         {"filter": {"status": ["lost"]}},
     ):
         assert code({"filter": {"workflow": "paid"}, "action": "cancel", **wrong})
+
+
+@pytest.mark.parametrize(("name", "value"), [("tag", ""), ("workflow", ""), ("failure", ""), ("status", [])])
+def test_an_empty_part_of_a_filter_is_refused_and_nothing_is_done(name: str, value: Json) -> None:
+    """As of a variable that is not set: the rest of the filter would name more runs than were meant."""
+    world = World()
+    run_id = world.start("paid", input={"order": "1"}, tags={"customer": "c1"})
+    world.drain()
+    beside = {"tag": "customer=c1"} if name == "workflow" else {"workflow": "paid"}
+    refused = world.post("/runs:batch", {"filter": {**beside, name: value}, "action": "cancel"})
+    assert (refused.status, refused.json["code"]) == (422, "empty_filter")
+    assert refused.json["detail"] == f"the filter's `{name}` is empty, so it would leave no run out"
+    world.drain()
+    assert world.get(f"/runs/{run_id}").json["status"] == "waiting"
 
 
 def test_a_batch_of_the_runs_before_all_time_does_nothing() -> None:

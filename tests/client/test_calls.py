@@ -190,6 +190,19 @@ def test_an_empty_key_or_id_is_refused_before_anything_is_sent(on: Both, call: C
     assert (refused.value.code, api.requests) == ("bad_key", [])
 
 
+@pytest.mark.parametrize(
+    "part", [{"tag": ""}, {"tag": {}}, {"status": []}, {"status": ""}, {"since": ""}, {"before": ""}, {"failure": ""}]
+)
+def test_a_batch_with_an_empty_part_of_its_filter_is_refused_before_anything_is_sent(
+    on: Both, part: dict[str, Any]
+) -> None:
+    """As of a variable that is not set: it acted on all runs of the workflow."""
+    api = Api()
+    with pytest.raises(UserError, match=f"the filter's `{next(iter(part))}` is empty") as refused:
+        on(api, lambda client: client.batch("cancel", workflow="order", **part))
+    assert (refused.value.code, api.requests) == ("empty_filter", [])
+
+
 def test_a_schedule_is_made_with_all_that_the_api_takes(on: Both) -> None:
     api = Api(answer(201, {}))
     on(

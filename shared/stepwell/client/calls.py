@@ -133,12 +133,12 @@ def failures(*, workflow: str = "", since: Moment = "") -> Request[Page]:
 def batch(
     action: str,
     *,
-    workflow: str = "",
-    status: str | Sequence[str] = (),
-    tag: str | Mapping[str, str] = "",
-    since: Moment = "",
-    before: Moment = "",
-    failure: str = "",
+    workflow: str | None = None,
+    status: str | Sequence[str] | None = None,
+    tag: str | Mapping[str, str] | None = None,
+    since: Moment | None = None,
+    before: Moment | None = None,
+    failure: str | None = None,
     key: str | None = None,
     **options: Unpack[BatchOptions],
 ) -> Request[JsonObject]:
@@ -146,17 +146,21 @@ def batch(
 
     `tag`: "team=shop", or {"team": "shop"}.
     `key`: the Idempotency-Key; without one, each call has one.
+
+    Raises UserError for a part of the filter that is empty, such as tag="": without it, other runs would match too.
     """
-    chosen = filled(
-        {
-            "workflow": workflow,
-            "status": several(status, "status"),
-            "tag": tagged(tag),
-            "since": moment(since),
-            "before": moment(before),
-            "failure": failure,
-        }
-    )
+    chosen = {
+        "workflow": workflow,
+        "status": None if status is None else several(status, "status"),
+        "tag": None if tag is None else tagged(tag),
+        "since": None if since is None else moment(since),
+        "before": None if before is None else moment(before),
+        "failure": failure,
+    }
+    chosen = {name: value for name, value in chosen.items() if value is not None}
+    if (empty := next((name for name, value in chosen.items() if not value), None)) is not None:
+        raise UserError(f"the filter's `{empty}` is empty, so it would leave no run out", code="empty_filter",
+                        hint="give it a value, or leave it out if all runs are meant")  # fmt: skip
     body = {"filter": chosen, "action": action, **options}
     return post("/runs:batch", body, repeatable=True, headers=keyed(once(key, "key") or str(uuid4())))
 

@@ -11,6 +11,7 @@ from stepwell.api.handlers.asking import tag_of
 from stepwell.api.handlers.starting import key_of, shown
 from stepwell.api.requests import Body, By, InstantMs, NoQuery, Reason, several
 from stepwell.engine.records import Status
+from stepwell.errors import InvalidInput
 from stepwell.limits import BATCH_RATE
 from stepwell.runtime.calls.batching import Batch
 
@@ -44,10 +45,19 @@ class BatchBody(Body):
     by: By = ""
 
 
+def _check_filled(given: BatchFilter) -> None:
+    """Raises InvalidInput for a part that is empty, as of a variable that is not set: it would leave no run out."""
+    for name in BatchFilter.model_fields:
+        if name in given.model_fields_set and getattr(given, name) in ("", []):
+            raise InvalidInput(f"the filter's `{name}` is empty, so it would leave no run out", code="empty_filter",
+                               hint="give it a value, or leave it out if all runs are meant")  # fmt: skip
+
+
 async def start_batch(call: Call) -> Answer:
     """Starts a run that acts on all runs of a filter."""
     call.asked(NoQuery)
     body = call.body(BatchBody)
+    _check_filled(body.filter)
     tag = tag_of(body.filter.tag)
     given = Batch(
         action=body.action,

@@ -76,13 +76,14 @@ def batch(
     refuse_empty(called, "workflow", "status", "tag", "since", "before", "failure")
     since, before = read_filter(tag, since, before)
     from stepwell.cli.finding import check_workflow  # noqa: PLC0415 - httpx
+    from stepwell.client.requests import filled  # noqa: PLC0415 - httpx
 
     statuses = read_statuses(status or ())
     with connect(url) as client:
-        job = client.batch(
-            action.value, workflow=workflow, status=statuses, tag=tag, since=since, before=before, failure=failure,
-            rate=rate, canary=canary, dry_run=dry_run, reason=reason, by=person(by),
-        )  # fmt: skip
+        chosen = filled({"workflow": workflow, "status": statuses, "tag": tag, "since": since, "before": before,
+                         "failure": failure})  # fmt: skip
+        job = client.batch(action.value, **chosen, rate=rate, canary=canary, dry_run=dry_run, reason=reason,
+                           by=person(by))  # fmt: skip
         if watch or dry_run:
             job = wait_for_end(client, str(job["run_id"]), is_told=not dry_run)
             if workflow and not report_of(job).get("matched"):

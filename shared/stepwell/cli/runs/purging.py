@@ -62,6 +62,7 @@ def purge(
 ) -> None:
     """Delete all runs of a filter, their child runs and all their data. Waits for the end."""
     from stepwell.cli.finding import check_workflow  # noqa: PLC0415 - httpx
+    from stepwell.client.requests import filled  # noqa: PLC0415 - httpx
 
     refuse_empty(called, "tag", "workflow", "since", "before")
     if not (tag or workflow or since or before):
@@ -72,8 +73,8 @@ def purge(
         parts = (tag, workflow, since and f"since {since}", before and f"before {before}")
         _ask(f"all runs of this filter: {', '.join(filter(None, parts))}", "look first with --dry-run, then say --yes")
     with connect(url) as client:
-        job = client.batch("purge", tag=tag, workflow=workflow, since=since, before=before, rate=rate, force=force,
-                           dry_run=dry_run, by=person(by))  # fmt: skip
+        chosen = filled({"tag": tag, "workflow": workflow, "since": since, "before": before})
+        job = client.batch("purge", **chosen, rate=rate, force=force, dry_run=dry_run, by=person(by))
         job = wait_for_end(client, str(job["run_id"]), is_told=not dry_run)
         client.handle(str(job["run_id"])).delete()  # its filter names the person
         if workflow and not report_of(job).get("matched"):
