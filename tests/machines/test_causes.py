@@ -112,6 +112,17 @@ def test_a_refusal_by_lambda_is_retried_by_its_name(begin: Begin) -> None:
     assert (run.status, advance(run, "2s").status, run.steps["A"].attempts) == ("running", "failed", 2)
 
 
+@pytest.mark.parametrize("name", ["States.ALL", "States.TaskFailed", "States.Runtime"])
+def test_an_input_that_does_not_fit_a_function_is_caught_as_what_its_handler_would_raise(
+    begin: Begin, name: str
+) -> None:
+    """Only `States.Runtime` took it, as which an earlier release named it."""
+    catch = {"Catch": [{"ErrorEquals": [name], "Next": "Z"}]}
+    caught = begin(machine(A={**task("plus"), **catch}, Z={"Type": "Pass", "End": True}), {"numbr": 1}).result
+    assert isinstance(caught, dict)
+    assert (caught["Error"], "number is missing" in caught["Cause"]) == ("States.TaskFailed", True)
+
+
 def test_a_run_that_a_function_fails_has_the_cause_as_json(begin: Begin) -> None:
     run = begin(machine(A=FAILS), {})
     with run._kit.client() as client:

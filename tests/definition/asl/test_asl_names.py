@@ -29,6 +29,7 @@ from stepwell.definition.asl.names import bad_names, cause_of, error_name, is_th
         ("result_path_failure", "validation", "States.ResultPathMatchFailure"),
         ("intrinsic_failure", "validation", "States.IntrinsicFailure"),
         ("query_evaluation_error", "validation", "States.QueryEvaluationError"),
+        ("step_input", "validation", "States.TaskFailed"),
         ("no_matching_transition", "step", "States.NoChoiceMatched"),
         ("branch_failed", "step", "States.BranchFailed"),
         ("join_unmet", "step", "States.ExceedToleratedFailureThreshold"),
@@ -48,18 +49,18 @@ def test_a_failure_has_the_name_of_step_functions(failure_type: str, category: s
 STEP, TIMEOUT, BEAT = ("CardDeclined", "step"), ("step_timeout", "timeout"), ("heartbeat_timeout", "timeout")
 LOST, BROKEN, LARGE = ("worker_lost", "worker_lost"), ("bad_expression", "validation"), ("answer_too_large", "step")
 OF_LAMBDA = ("lambda_timeout", "timeout")
-QUERY = ("query_evaluation_error", "validation")
+QUERY, MISFIT = ("query_evaluation_error", "validation"), ("step_input", "validation")
 
 
 @pytest.mark.parametrize(
     ("name", "taken"),
     [
-        ("States.ALL", {STEP, TIMEOUT, BEAT, LOST, QUERY, OF_LAMBDA}),
-        ("States.TaskFailed", {STEP, BEAT, LOST, QUERY, OF_LAMBDA}),
+        ("States.ALL", {STEP, TIMEOUT, BEAT, LOST, QUERY, OF_LAMBDA, MISFIT}),
+        ("States.TaskFailed", {STEP, BEAT, LOST, QUERY, OF_LAMBDA, MISFIT}),
         ("Lambda.Unknown", {OF_LAMBDA}),
         ("States.Timeout", {TIMEOUT, BEAT}),
         ("States.HeartbeatTimeout", {BEAT}),
-        ("States.Runtime", {BROKEN}),
+        ("States.Runtime", {BROKEN, MISFIT}),
         ("States.DataLimitExceeded", {LARGE}),
         ("CardDeclined", {STEP}),
         ("carddeclined", set()),
@@ -67,7 +68,7 @@ QUERY = ("query_evaluation_error", "validation")
     ],
 )
 def test_a_name_takes_just_these_failures(name: str, taken: set[tuple[str, str]]) -> None:
-    every = {STEP, TIMEOUT, BEAT, LOST, BROKEN, LARGE, QUERY, OF_LAMBDA}
+    every = {STEP, TIMEOUT, BEAT, LOST, BROKEN, LARGE, QUERY, OF_LAMBDA, MISFIT}
     assert {one for one in every if takes([name], *one)} == taken
 
 

@@ -15,6 +15,7 @@ TIMEOUT = "States.Timeout"
 HEARTBEAT = "States.HeartbeatTimeout"
 RUNTIME = "States.Runtime"
 TOO_LARGE = "States.DataLimitExceeded"
+_MISFIT = "step_input"  # of a Python function; on Lambda its handler would raise KeyError, or an error like it
 TOO_WIDE = "fork_too_wide"  # of a Map, which has no such bound in Step Functions: the name is Stepwell's own
 RESERVED = "States."  # no other error has a name that begins so
 _TIMED_OUT = "lambda_timeout"  # by Lambda, whose function has a limit of its own
@@ -31,6 +32,7 @@ _NAMED: Mapping[str, str] = {
     "no_matching_transition": "States.NoChoiceMatched",
     "branch_failed": "States.BranchFailed",
     "child_failed": TASK_FAILED,
+    _MISFIT: TASK_FAILED,
     "item_reader_failed": "States.ItemReaderFailed",
     "result_writer_failed": "States.ResultWriterFailed",
     TOO_WIDE: TOO_WIDE,
@@ -112,6 +114,8 @@ def cause_of(error: Mapping[str, Json]) -> str:
 def takes(error_equals: Sequence[str], failure_type: str, category: str, data: Json = None) -> bool:
     """Tells whether a retrier or catcher with this `ErrorEquals` takes such a failure."""
     found = {error_name(failure_type, category), *_of_lambda(failure_type, category, data)}
+    if failure_type == _MISFIT:
+        found.add(RUNTIME)  # its name in earlier releases, which catchers may have
     return any(_is_taken(name, one) for name in error_equals for one in found)
 
 
