@@ -146,6 +146,10 @@ def test_a_ctx_in_its_place_is_left_alone(line: str) -> None:
         ("async def ship(n): send(n)", "await send(…)"),
         ("async def ship(n): return send(n)", "await send(…)"),
         ("def ship(n): send(n)", "await it: async def ship(…), and await send(…)"),
+        ("async def ship(n): return send(n)['id']", "await send(…)"),
+        ("async def ship(n):\n    if send(n): return 1", "await send(…)"),
+        ("async def ship(n):\n    sent = send(n)\n    return f'{sent}'", "await send(…)"),
+        ("async def ship(n): sent = send(n)", "await send(…)"),
     ],
 )
 def test_a_step_that_leaves_a_coroutine_alone_is_told(made: str, hint: str) -> None:
@@ -158,6 +162,9 @@ def test_a_step_that_leaves_a_coroutine_alone_is_told(made: str, hint: str) -> N
     [
         "async def ship(n): return await send(n)",
         "def ship(n): return asyncio.run(send(n))",
+        "def ship(n): return send(n)",  # a worker awaits it
+        "async def ship(n):\n    sent = send(n)\n    return (await sent)['id']",
+        "async def ship(n):\n    sent = [send(n), send(n)]\n    return await asyncio.gather(*sent)",
         "def ship(n): pay(n)",
         "async def ship(send): send()",
     ],

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 
 from stepwell.definition.code.context_forms import operation_of
 from stepwell.definition.code.full_names import FullNames
-from stepwell.definition.code.modules import Function, makes_coroutine, own_nodes, problem_at
+from stepwell.definition.code.modules import Def, Function, makes_coroutine, own_nodes, problem_at
 from stepwell.definition.code.objects import variables_of
+from stepwell.definition.code.unawaited import kept, needed
 from stepwell.errors import Problem
 
 _OPERATIONS = frozenset({
@@ -42,10 +43,9 @@ def given_by_position(function: Function) -> Iterator[Problem]:
 
 
 def unawaited_in_a_step(function: Function, names: FullNames) -> Iterator[Problem]:
-    """Yields the coroutines of the folder that a step makes, and neither awaits nor keeps."""
+    """Yields the coroutines of the folder that a step makes and leaves alone, or takes for their results."""
     variables = variables_of(function)
-    for node in own_nodes(function.node):
-        made = node.value if isinstance(node, ast.Expr | ast.Return) else None
+    for node, made in _unawaited(function.node):
         if not isinstance(made, ast.Call):
             continue
         called = names.function(names.of(function.module, made.func, variables))
@@ -55,3 +55,14 @@ def unawaited_in_a_step(function: Function, names: FullNames) -> Iterator[Proble
             is_async = isinstance(function.node, ast.AsyncFunctionDef)
             hint = f"await {what}" if is_async else f"await it: async def {function.name}(…), and await {what}"
             yield problem_at(node, function.module.file, "never_awaited", message, hint)
+
+
+def _unawaited(function: Def) -> Iterator[tuple[ast.AST, ast.expr | None]]:
+    """Yields what would be in vain if it were a coroutine, with its place. What a plain step returns is awaited."""
+    is_async = isinstance(function, ast.AsyncFunctionDef)
+    for node in own_nodes(function):
+        if isinstance(node, ast.Expr) or (is_async and isinstance(node, ast.Return)):
+            yield node, node.value
+    nodes = list(ast.walk(function))
+    used = {id(made): made for made in needed(nodes, dict(kept(nodes)))}
+    yield from ((made, made) for made in used.values())

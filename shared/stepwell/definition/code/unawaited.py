@@ -26,7 +26,7 @@ def used_unawaited(function: Function, called: Called, meaning: Callable[[ast.ex
         return
     nodes = list(ast.walk(function.node))
     variables = dict(kept(nodes))
-    told = {id(made): made for made in _needed(nodes, variables)}
+    told = {id(made): made for made in needed(nodes, variables)}
     for made in told.values():
         if (name := operation_of(made)) in AWAITED:
             what = f"the operation ctx.{name}(…) is not awaited, and has no result"
@@ -41,7 +41,7 @@ def used_unawaited(function: Function, called: Called, meaning: Callable[[ast.ex
             yield node, "never_awaited", f"{what}(…) is not awaited, and has no items", f"await {what}(…)"
 
 
-def _needed(nodes: Sequence[ast.AST], variables: Mapping[str, ast.expr]) -> Iterator[ast.expr]:
+def needed(nodes: Sequence[ast.AST], variables: Mapping[str, ast.expr]) -> Iterator[ast.expr]:
     """Yields the expressions whose values are needed, and those that a variable keeps for nothing else."""
     values = [one for node in nodes for one in values_in(node)]
     yield from values
