@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.definition.test_context_calls import problems
+from stepwell.definition.code.checks import check_code
+from stepwell.definition.code.modules import read_code
+from tests.definition.test_context_calls import HEAD, problems
 
 
 @pytest.mark.parametrize(
@@ -44,3 +46,15 @@ def test_a_misused_attribute_is_told_with_what_to_write(line: str, code: str, hi
 )
 def test_what_an_attribute_is_for_is_left_alone(line: str) -> None:
     assert problems(line) == []
+
+
+@pytest.mark.parametrize(
+    "made",
+    ["ctx = copy_context()\n    ctx.run(pay, n)", "with copy_context() as ctx:\n        ctx.state = n; ctx.event(n)"],
+)
+@pytest.mark.parametrize("calls", ["await ctx.step(apart, 1)", "apart(1)"])
+def test_a_variable_of_this_name_that_is_something_else_is_left_alone(made: str, calls: str) -> None:
+    mark = "@step" if "step" in calls else ""
+    text = f"from contextvars import copy_context\n{HEAD}{mark}\ndef apart(n):\n    {made}\n"
+    text += f"@workflow\nasync def flow(ctx):\n    {calls}\n"
+    assert check_code(read_code({"shop": ("shop.py", text)})) == []

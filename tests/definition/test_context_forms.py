@@ -93,6 +93,8 @@ def test_a_form_that_raises_is_told_with_the_one_to_write(line: str, code: str, 
         "got = ctx.callback()\n    ctx.state['url'] = got.url",
         "ctx.log.info('paid')\n    @ctx.query('paid')\n    def paid(): return 1",
         "got = ctx.start(ctx.step(pay, 1))\n    got.cancel()",
+        "got = ctx.step(pay, 1)\n    return given(got.__await__())",
+        "@given\n    async def tell(): ...\n    tell()\n    return tell()",
     ],
 )
 def test_a_form_that_there_is_has_no_problem(line: str) -> None:

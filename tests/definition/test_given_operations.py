@@ -96,6 +96,7 @@ def test_what_cannot_be_given_is_told(line: str, code: str, hint: str) -> None:
         "async with asyncio.timeout(7200): await asyncio.sleep(1)",
         "return [await ctx.step(pay, n) for n in given]",
         "return [one for one in await ctx.all(ctx.step(pay, 1))]",
+        "legs = {'a': ctx.step(pay, 1)}\n    for leg in legs: legs[leg] = await legs[leg]\n    return legs",
     ],
 )
 def test_what_can_be_given_is_left_alone(line: str) -> None:

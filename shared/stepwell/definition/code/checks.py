@@ -12,7 +12,7 @@ from stepwell.definition.code.conditions import wrong_conditions
 from stepwell.definition.code.context_attributes import wrong_attributes
 from stepwell.definition.code.context_calls import Wrong, wrong_calls
 from stepwell.definition.code.context_forms import operation_of, wrong_forms
-from stepwell.definition.code.context_names import lacking_in_context
+from stepwell.definition.code.context_names import has_another, lacking_in_context
 from stepwell.definition.code.endless import endless_loops
 from stepwell.definition.code.full_names import FullNames
 from stepwell.definition.code.given_operations import wrong_operands
@@ -63,6 +63,7 @@ class _Body:
         self._nodes = list(_replayed(function.node))
         self._parameters = list(ast.walk(function.node.args))
         self._told: set[int] = set()
+        self._has_another = has_another(function.node)
         self._nested = {one.name for one in ast.walk(function.node) if isinstance(one, Def) and one != function.node}
         self._variables = variables_of(function)
         self._ambiguous = self._nested & self._variables.keys()
@@ -129,7 +130,7 @@ class _Body:
         for node in self._nodes:
             if not isinstance(node, ast.Expr) or not isinstance(node.value, ast.Call):
                 continue
-            operation = asked_of(node.value)
+            operation = "" if self._has_another else asked_of(node.value)
             if operation_of(node.value) == "continue_as":
                 what = "ctx.continue_as(…) is made, and not returned: the function goes on"
                 yield self._problem("never_returned", what, "return it", node)
@@ -147,7 +148,7 @@ class _Body:
         if self._meaning(target) in COROUTINES:
             return True
         called = self._called(target)
-        return isinstance(self._inner(target) or (called and not called.mark and called.node), ast.AsyncFunctionDef)
+        return makes_coroutine(self._inner(target) or (called.node if called and not called.mark else None))
 
     def _at_import(self) -> Iterator[Problem]:
         """What each process makes anew as it imports the module."""
@@ -221,7 +222,7 @@ class _Body:
         return problem_at(node, self._function.module.file, code, message, hint)
 
     def _of_call(self, node: ast.Call) -> Iterator[Problem]:
-        operation = asked_of(node)
+        operation = "" if self._has_another else asked_of(node)
         if operation in {"step", "map"} and node.args:
             yield from self._of_target(node, node.args[0], operation)
         elif operation == "child" and node.args:

@@ -29,7 +29,7 @@ def lacking_in_context(function: Function) -> Iterator[tuple[ast.Attribute, str]
 
     Only where `ctx` is a workflow's for certain: in a `@workflow` function, or by its annotation.
     """
-    if not _is_workflows(function):
+    if not _is_workflows(function) or has_another(function.node):
         return
     for node in ast.walk(function.node):
         match node:
@@ -42,7 +42,24 @@ def lacking_in_context(function: Function) -> Iterator[tuple[ast.Attribute, str]
 
 def may_be_workflows(function: Function) -> bool:
     """Tells whether `ctx` may be a workflow's in a function that a workflow calls: it is not annotated otherwise."""
-    return _is_workflows(function) or _annotation(function.node.args) is None
+    is_meant = _is_workflows(function) or _annotation(function.node.args) is None
+    return is_meant and not has_another(function.node)
+
+
+def has_another(function: ast.AST) -> bool:
+    """Tells whether it makes a `ctx` of its own: `ctx = contextvars.copy_context()`, `with localcontext() as ctx`."""
+    return any(map(_makes_another, ast.walk(function)))
+
+
+def _makes_another(node: ast.AST) -> bool:
+    match node:
+        case (
+            ast.Assign(targets=[ast.Name(name)], value=ast.Call())
+            | ast.AnnAssign(target=ast.Name(name), value=ast.Call())
+            | ast.withitem(context_expr=ast.Call(), optional_vars=ast.Name(name))
+        ):
+            return name == CONTEXT
+    return False
 
 
 def _meant(name: str) -> str:

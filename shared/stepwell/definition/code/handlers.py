@@ -139,7 +139,9 @@ def _own_variables(function: Def, inner: Def) -> Iterator[Wrong]:
     around = [node for node in ast.walk(function) if id(node) not in within]
     for node in own_nodes(inner):
         match node:
-            case ast.Assign(targets=[ast.Name(name)]) if name not in read:
+            case ast.Assign(targets=[ast.Name(name)]) | ast.AnnAssign(target=ast.Name(name), value=ast.expr()) if (
+                name not in read
+            ):
                 is_meant = _is_constant_and_read(function, around, name)
             case ast.AugAssign(target=ast.Name(name)) if _stores(nodes, name) == 1:  # it raises UnboundLocalError
                 is_meant = _stores(own_nodes(function), name) > 0

@@ -191,12 +191,12 @@ def makes_coroutine(function: ast.AST | None) -> bool:
 
 
 def own_nodes(function: Def) -> Iterator[ast.AST]:
-    """Yields the nodes of the function's body, without those of functions within it."""
+    """Yields the nodes of the function's body, without those of functions and classes within it."""
     left: list[ast.AST] = [*reversed(function.body)]
     while left:
         node = left.pop()
         yield node
-        if not isinstance(node, Def | ast.Lambda):
+        if not isinstance(node, Def | ast.Lambda | ast.ClassDef):
             left += reversed(list(ast.iter_child_nodes(node)))
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from stepwell.definition.code.context_calls import Called, Wrong
 from stepwell.definition.code.context_forms import operation_of
-from stepwell.definition.code.context_names import may_be_workflows
+from stepwell.definition.code.context_names import has_another, may_be_workflows
 from stepwell.definition.code.modules import Def, Function, own_nodes
 from stepwell.definition.code.own_steps import asked_of
 from stepwell.definition.code.signatures import CONTEXT
@@ -42,7 +42,7 @@ def gives_context(call: ast.Call) -> bool:
 
 def _asked_by(given: Def | ast.Lambda | None, *, is_given: bool) -> str:
     """The operation that the function asks the workflow's `ctx` for; "" if it asks for none."""
-    if given is None:
+    if given is None or has_another(given):
         return ""
     parameters = {one.arg for one in ast.walk(given.args) if isinstance(one, ast.arg)}
     if CONTEXT in parameters and not is_given:

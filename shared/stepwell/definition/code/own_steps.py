@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from stepwell.definition.code.context_forms import operation_of
+from stepwell.definition.code.context_names import has_another
 from stepwell.definition.code.full_names import FullNames
 from stepwell.definition.code.modules import Def, Function, makes_coroutine, own_nodes, problem_at
 from stepwell.definition.code.objects import variables_of
@@ -26,7 +27,7 @@ def asked_of(node: ast.expr) -> str:
 
 def asked_in_a_step(function: Function) -> Iterator[Problem]:
     """Yields each operation of a workflow that a step asks for."""
-    for node in ast.walk(function.node):
+    for node in () if has_another(function.node) else ast.walk(function.node):
         if isinstance(node, ast.Call) and (operation := asked_of(node)):
             message = f"the step {function.name} calls ctx.{operation}, which only a workflow has"
             hint = "call the function itself, or do this in the workflow"

@@ -14,7 +14,7 @@ from stepwell.definition.code.modules import Function, makes_coroutine, own_node
 COROUTINES = frozenset({"asyncio.sleep", "asyncio.wait", "asyncio.wait_for"})  # they do nothing unless awaited
 _FUTURES = frozenset({"asyncio.create_task", "asyncio.ensure_future", "asyncio.gather", "ctx.start"})
 _STORES = frozenset({"child", "continue_as", "send", "step"})
-_OF_OPERATIONS = frozenset({"cancel", "close", "done", "send", "throw", "url"})  # attributes that are no result's
+_OF_OPERATIONS = frozenset({"__await__", "cancel", "close", "done", "send", "throw", "url"})  # no result has these
 
 
 def used_unawaited(function: Function, called: Called, meaning: Callable[[ast.expr], str]) -> Iterator[Wrong]:
@@ -61,7 +61,8 @@ def returned_unawaited(
     if function.mark != "workflow":
         return
     nodes = list(ast.walk(function.node))
-    several = {name: made for name, made in kept(nodes) if _operation_in(made)}
+    changed = {name for one in nodes if (name := _changed_item(one))}  # each operation may give way to its result
+    several = {name: made for name, made in kept(nodes) if _operation_in(made) and name not in changed}
     for node in own_nodes(function.node):
         made = node.value if isinstance(node, ast.Return) else None
         made = several.get(made.id) if isinstance(made, ast.Name) else made
@@ -73,6 +74,14 @@ def returned_unawaited(
         ):
             called = f"{ast.unparse(made.func)}(…)"
             yield node, "never_awaited", f"{called} is returned, and not awaited", f"return await {called}"
+
+
+def _changed_item(node: ast.AST) -> str:
+    """The variable of which the node replaces an item; "" for any other node."""
+    match node:
+        case ast.Subscript(value=ast.Name(name), ctx=ast.Store()):
+            return name
+    return ""
 
 
 def _future(made: ast.Call, meaning: Callable[[ast.expr], str]) -> str:
