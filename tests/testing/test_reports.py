@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from stepwell import wait_for_event
 from stepwell.errors import UserError
 from stepwell.testing.kit import Stepwell
 
@@ -76,3 +77,38 @@ def test_a_durable_function_may_wait_for_any_event(tmp_path: Path) -> None:
     kit = Stepwell(tmp_path)
     kit.event("anything")
     kit.close()
+
+
+STEP = "workflow: order\ntimeline: [{name: pay, run: python:shop.pay}]\n"
+
+
+def test_a_step_may_wait_for_any_event(tmp_path: Path) -> None:
+    (tmp_path / "shop.py").write_text(
+        "from stepwell import wait_for_event\n\ndef pay():\n    return wait_for_event('paid')\n"
+    )
+    kit = Stepwell(tmp_path)
+    kit.define(STEP)
+    run = kit.start("order")
+    kit.event("paid")
+    assert run.status == "completed"
+    kit.close()
+
+
+@pytest.mark.parametrize("returns", [wait_for_event("paid"), lambda given: wait_for_event("paid")])
+def test_so_may_a_mock(tmp_path: Path, returns: object) -> None:
+    kit = Stepwell(tmp_path)
+    kit.define(STEP)
+    kit.mock("pay", returns=returns)
+    run = kit.start("order")
+    kit.event("paid")
+    assert run.status == "completed"
+
+
+def test_a_run_of_an_earlier_version_waits_for_what_that_one_names(tmp_path: Path) -> None:
+    kit = Stepwell(tmp_path)
+    kit.define(FLOW)
+    run = kit.start("order")
+    assert run.status == "waiting"
+    kit.define(FLOW.replace("paid", "billed"))
+    kit.event("paid")
+    assert run.status == "completed"

@@ -69,6 +69,7 @@ class Stepwell:
         self._calls = backend.calls
         self._steps = self._new_steps(sessions)
         self._graphs: dict[str, Graph] = {}
+        self._deployed: dict[str, Graph] = {}  # by version: a run goes on with the one that it began with
         self._of_folder: set[str] = set()  # the other ones are defined by the test
         self._mocked: set[str] = set()
         self._numbers = count(1)
@@ -195,8 +196,8 @@ class Stepwell:
 
         Raises UserError if nothing can wait for this name or be started by it.
         """
-        if self._graphs and not is_own(name):  # what a durable function may wait for is open
-            event_names(self._folder, self._graphs.values()).refuse([name], "event")
+        if self._graphs and not is_own(name) and not self._steps.may_ask_for(name):
+            event_names(self._folder, self._deployed.values()).refuse([name], "event")
         run_now(self.service.send_event(name, payload, key=str(key), event_id=event_id))
 
     def runs(self, workflow: str) -> list[Run]:
@@ -267,6 +268,7 @@ class Stepwell:
 
     def _deploy(self, graphs: tuple[Graph, ...], limits: Mapping[str, Limit] | None = None) -> None:
         self._graphs.update({graph.name: graph for graph in graphs})
+        self._deployed.update({graph.version: graph for graph in graphs})
         self._parts.catalog.replace(self._graphs.values(), limits)
         self._driver.ticker.tick()  # new schedules count from now
 

@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from stepwell.definition.authoring import Directive
 from stepwell.definition.compiler import compile_document
 from stepwell.definition.durations import parse_duration
 from stepwell.definition.graph import Graph, Json, Step
@@ -83,6 +84,11 @@ class MockedSteps:
 
     def add(self, name: str, mock: Mock) -> None:
         self._mocks[name] = mock
+
+    def may_ask_for(self, event: str) -> bool:
+        """Tells whether a mock may have its run wait for this event, as with `returns=wait_for_event("paid")`."""
+        given = [mock.returns for mock in self._mocks.values()]
+        return any(callable(one) or (isinstance(one, Directive) and one.name == event) for one in given)
 
     def reload(self) -> None:
         self._real.reload()

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Iterator
 from functools import lru_cache
 from pathlib import Path
 
+from stepwell.definition.authoring import wait_for_event
 from stepwell.definition.code.names import steps_of
 from stepwell.definition.durable import parsed
 from stepwell.definition.graph import Graph, Node
@@ -55,13 +56,17 @@ def step_names(folder: Path, graphs: Iterable[Graph]) -> Names:
 
 
 def event_names(folder: Path, graphs: Iterable[Graph]) -> Names:
-    """The names of events: what the definitions wait for, are triggered by, and have settings of."""
+    """The names of events: what the definitions wait for, are triggered by, and have settings of.
+
+    A durable function, and a step that asks for its wait, may wait for any.
+    """
     known = tuple(graphs)
     waits = [wait for _, node in _nodes(known) if node.wait is not None for wait in (node.wait, *node.wait.arms)]
     named = {wait.event for wait in waits if wait.event is not None}
     for graph in known:
         named |= {*graph.events, *(one.event for one in graph.event_triggers)}
-    return Names("event", named, (), _code_of(folder, known))
+    is_open = any(map(_asks_for_events, _trees(folder)))
+    return Names("event", named, (), folder if is_open else _code_of(folder, known))
 
 
 def _called(graphs: Iterable[Graph]) -> Iterator[str]:
@@ -105,6 +110,17 @@ def _functions(folder: Path) -> Iterator[str]:
 @lru_cache(maxsize=64)
 def _defined(tree: ast.Module) -> tuple[str, ...]:
     return tuple(one.name for one in ast.walk(tree) if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef))
+
+
+@lru_cache(maxsize=64)
+def _asks_for_events(tree: ast.Module) -> bool:
+    """Tells whether the code has the name `wait_for_event`."""
+    for one in ast.walk(tree):
+        match one:
+            case ast.alias(name=name) | ast.Name(id=name) | ast.Attribute(attr=name):
+                if name == wait_for_event.__name__:
+                    return True
+    return False
 
 
 def _in_code(folder: Path) -> Iterator[str]:
