@@ -37,6 +37,12 @@ def test_last_is_the_run_that_was_started_and_not_its_child(api: FakeApi, cli: C
     assert cli("show", "last").stdout.startswith(f"run        {ID}")
 
 
+def test_last_is_no_child_that_has_children_itself(api: FakeApi, cli: Cli) -> None:
+    child, grandchild = {**OTHER, "parent": ID}, {**OTHER, "run_id": "run_01KZZZ", "parent": OTHER["run_id"]}
+    listed(api, *[grandchild] * 9, child)
+    assert cli("show", "last").stdout.startswith(f"run        {ID}")
+
+
 def test_a_run_is_found_by_the_beginning_or_the_end_of_its_id(api: FakeApi, cli: Cli) -> None:
     listed(api, OTHER, RUN)
     for given in ("run_01J", "01J", "JABC"):

@@ -324,6 +324,7 @@ def test_an_error_of_the_api_without_a_hint_gets_one(api: FakeApi, cli: Cli, mor
         (["runs", "--jsn"], "No such option: --jsn", "stepwell runs"),
         (["--jsn"], "No such option: --jsn", "stepwell"),
         (["shwo"], "No such command 'shwo'", "stepwell"),
+        (["webhook", "send"], "No such command 'send'", "stepwell webhook"),
         (["show"], "Missing argument 'RUN'", "stepwell show"),
         (["dlq", "show"], "Missing argument 'ID'", "stepwell dlq show"),
         (["runs", "--tag"], "Option '--tag' requires an argument", "stepwell runs"),

@@ -101,10 +101,11 @@ class FindingClient(Client):
             hint = f"start one: {there('stepwell run WORKFLOW')}"
             raise NotFound("there are no runs", code="unknown_run", hint=hint)
         users = [one for one in items if not str(one["workflow"]).startswith(OWN)]
-        first = next((one for one in users if not one.get("parent")), None)
-        if first is None and users:  # a child is later than its parent
-            return str(users[0]["parent"])
-        return str((first or items[0])["run_id"])
+        parents = {str(one["run_id"]): str(one.get("parent") or "") for one in users or items}
+        found = next((run_id for run_id, parent in parents.items() if not parent), next(iter(parents)))
+        while parents.get(found):  # all are children, which are later than their parents
+            found = parents[found]
+        return found
 
     def _matching(self, given: str) -> tuple[str, bool]:
         """The run whose id begins or ends so, if there is one, and whether older runs were not searched.

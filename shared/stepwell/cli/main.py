@@ -131,7 +131,8 @@ def _refused(error: Any, given: Sequence[str], command: str = "stepwell") -> Exc
     message = message.replace("Value error, ", "")  # pydantic's words in new versions of typer
     called = error.ctx.command_path if error.ctx else command
     hint = f"{called} --help shows the arguments and options"
-    if message.startswith("No such command '") and (meant := BORROWED.get(message.split("'")[1])):
+    is_no_command = called == "stepwell" and message.startswith("No such command '")  # a group has its own
+    if is_no_command and (meant := BORROWED.get(message.split("'")[1])):
         message, hint = message.partition(". ")[0], f"write stepwell {meant}"
     return _told(UserError(message.rstrip("."), code="bad_usage", hint=hint), given)
 
