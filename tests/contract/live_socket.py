@@ -37,8 +37,11 @@ class Socket:
         return found
 
     def ask(self, after: str | None = None) -> str:
+        """Returns the page that answers. What is committed meanwhile may come before it, and is in it."""
         self._send(TextMessage(json.dumps({} if after is None else {"after": after})))
-        return self.frame()
+        while set(json.loads(found := self.frame())) == {"entries"}:
+            pass
+        return found
 
     def frame(self) -> str:
         parts: list[str] = []

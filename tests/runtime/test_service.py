@@ -12,6 +12,7 @@ from stepwell.errors import Conflict, InvalidInput, NotFound, PortError, UserErr
 from stepwell.runtime.log.messages import Wake, to_json
 from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.ports import Lane
+from stepwell.runtime.ports.headers import StatusChange
 from stepwell.runtime.starts.starting import Start, Started
 from tests.runtime.kit import NOW_MS, World, fails
 
@@ -336,3 +337,28 @@ def test_a_store_that_does_not_answer_is_not_taken_for_an_answer() -> None:
     with pytest.raises(PortError):
         run_now(world.service.approve(run_id))
     run_now(world.service.approve(run_id))  # and it can be asked again
+
+
+def test_a_redrive_waits_a_moment_for_the_header_of_a_run_that_has_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who reads a run reads its log, which has the end first."""
+    world, late = World(FLOW), list[StatusChange]()
+    world.steps.of["work"] = lambda call: fails()
+    change = world.store.change_status
+
+    async def not_yet(given: StatusChange) -> bool:
+        if given.status.terminal:
+            late.append(given)
+        return not given.status.terminal and await change(given)
+
+    async def at_last(duration_ms: int) -> None:
+        await change(late.pop())
+
+    run_id = world.start()
+    monkeypatch.setattr(world.store, "change_status", not_yet)
+    world.deliver()
+    assert world.token(run_id).ended
+    assert not world.header(run_id).status.terminal
+    monkeypatch.setattr(world.clock, "sleep_ms", at_last)
+    assert run_now(world.service.redrive_foretold(run_id))["run_id"] == run_id
+    assert not late
+    assert run_now(world.service.redrive(run_id)).created

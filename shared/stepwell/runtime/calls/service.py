@@ -56,6 +56,8 @@ from stepwell.runtime.steps.output import Emitted, read_output
 from stepwell.runtime.steps.port import Steps
 from stepwell.runtime.waits.sending import Sent
 
+SHOWN_WITHIN_MS = 5_000  # a run's header has its end, after the log has it
+
 
 class Service:
     """The operations behind the API, the CLI and the testing kit."""
@@ -126,12 +128,12 @@ class Service:
         own if it is pinned.
         """
         check_json([since, version, who], "redrive")
-        return await self._redriver.redrive(await self.header(run_id), since, version, who)
+        return await self._redriver.redrive(await self._header_at_end(run_id), since, version, who)
 
     async def redrive_foretold(self, run_id: str, since: str = "", version: str = "") -> dict[str, Json]:
         """Returns what a redrive would keep and where it would go on. Writes nothing. Raises as `redrive`."""
         check_json([since, version], "redrive")
-        return await self._redriver.foretold(await self.header(run_id), since, version)
+        return await self._redriver.foretold(await self._header_at_end(run_id), since, version)
 
     async def rerun(self, run_id: str, key: str = "", version: str = "") -> Started:
         """Starts a run anew: the same workflow, input, tags and priority. Raises NotFound, InvalidInput, Conflict.
@@ -271,6 +273,13 @@ class Service:
         """Returns the header once the run has ended, or as it is after `limit_ms`."""
         pause, look = self._pause_until(run_id), partial(self.header, run_id)
         return await poll(look, lambda header: header.status.terminal, limit_ms, self.ports.clock, pause)
+
+    async def _header_at_end(self, run_id: str) -> Header:
+        """Returns the header; after a moment, if the run's log has its end and the header does not yet."""
+        header = await self.header(run_id)
+        if not header.status.terminal and (await self._standing(run_id)).token.ended:
+            header = await self.wait_for_end(run_id, SHOWN_WITHIN_MS)
+        return header
 
     # -- ending
 
