@@ -43,6 +43,18 @@ def test_whatever_the_sweeper_finds_is_told(metric: str) -> None:
     assert (alarm["Namespace"], alarm["Threshold"], about(alarm)) == ("Stepwell", 0, "Stepwell")
 
 
+def test_a_sweeper_that_does_not_run_is_told_after_three_sweeps_that_did_not_come() -> None:
+    """Lambda reports no invocations as no data. One period of five minutes may miss a sweep that the next has twice."""
+    stack = made(PLAIN)
+    (alarm,) = alarms(stack, "Invocations")
+    assert (about(alarm), alarm["Namespace"], alarm["Statistic"]) == (stack.id_of("sweeper"), "AWS/Lambda", "Sum")
+    assert (alarm["Threshold"], alarm["ComparisonOperator"]) == (0, "LessThanOrEqualToThreshold")
+    assert alarm["TreatMissingData"] == "breaching"
+    rule = next(one for one in stack.of("Events::Rule").values() if "ScheduleExpression" in one)
+    assert (rule["ScheduleExpression"], alarm["Period"]) == ("rate(5 minutes)", 300)
+    assert alarm["DatapointsToAlarm"] == alarm["EvaluationPeriods"] == 3
+
+
 def test_a_message_that_nobody_takes_is_told_for_every_queue_that_is_taken_from() -> None:
     stack = made(KEYED)
     names = ("Resume", "Workdefault", "Workbig", "WorkDeaddefault", "WorkDeadbig")
@@ -73,10 +85,10 @@ def test_a_stream_that_falls_behind_is_told_long_before_it_forgets() -> None:
     assert alarm["Threshold"] < 24 * 3_600_000 / 2
 
 
-def test_every_alarm_says_what_it_means_and_silence_is_no_alarm() -> None:
+def test_every_alarm_says_what_it_means_and_silence_is_no_alarm_but_of_the_sweeper() -> None:
     for alarm in made(PLAIN).of("CloudWatch::Alarm").values():
         assert len(alarm["AlarmDescription"]) > 20
-        assert alarm["TreatMissingData"] == "notBreaching"
+        assert alarm["TreatMissingData"] == "notBreaching" or alarm["MetricName"] == "Invocations"
 
 
 def test_an_address_is_told_of_every_alarm_and_alarms_may_reach_it() -> None:

@@ -28,6 +28,7 @@ SWEPT = {
     metrics.NOTHING_WAKES: "Runs wait for nothing, by a defect. The sweeper drives them again; its log names them.",
     metrics.UNREADABLE: "Runs whose log cannot be read stand still. The sweeper's log names them.",
 }
+NO_SWEEPS = "The sweeper has not run for 15 minutes, so nothing finds what is lost. Enable its rule; see its throttles."
 AGE = "The oldest message of {} is not taken: too few workers at once, or all of them fail."
 ERRORS = "{} fails. Its log group says why."
 REFUSED = "The API answers that it cannot: the table or a queue does not answer, or by a defect. Its log says why."
@@ -56,6 +57,8 @@ class Alarms(Construct):
             self._on("DeadWebhooks", metrics.waiting(queues.dead_notifications), 0, UNTAKEN)
         for name, means in SWEPT.items():
             self._on(name, metrics.own(self, name, "Maximum"), 0, means)
+        sweeps = handlers.sweeper.function.metric_invocations(period=metrics.PERIOD)
+        self._on("NoSweeps", sweeps, 0, NO_SWEEPS, of=(3, 3), below=True)
         for name, queue, seconds in queues.taken_from():
             old_seconds = seconds + SLACK_SECONDS
             self._on(f"Age-{name.replace(' ', '-')}", metrics.age_seconds(queue), old_seconds, AGE.format(name))
@@ -77,21 +80,26 @@ class Alarms(Construct):
         self,
         construct_id: str,
         metric: cloudwatch.IMetric,
-        above: float,
+        threshold: float,
         means: str,
         *,
         of: tuple[int, int] = (1, 1),
+        below: bool = False,
     ) -> None:
-        """Adds an alarm for a metric above the threshold in `of[0]` of the last `of[1]` periods."""
+        """Adds an alarm for a metric above the threshold in `of[0]` of the last `of[1]` periods.
+
+        With `below`, it rings when the metric is not above the threshold, or has no data: Lambda counts no zeros.
+        """
+        compare, missing = cloudwatch.ComparisonOperator, cloudwatch.TreatMissingData
         alarm = cloudwatch.Alarm(
             self,
             construct_id,
             metric=metric,
-            threshold=above,
-            comparison_operator=cloudwatch.ComparisonOperator.GREATER_THAN_THRESHOLD,
+            threshold=threshold,
+            comparison_operator=compare.LESS_THAN_OR_EQUAL_TO_THRESHOLD if below else compare.GREATER_THAN_THRESHOLD,
             datapoints_to_alarm=of[0],
             evaluation_periods=of[1],
-            treat_missing_data=cloudwatch.TreatMissingData.NOT_BREACHING,
+            treat_missing_data=missing.BREACHING if below else missing.NOT_BREACHING,
             alarm_description=means,
         )
         if self.topic:
