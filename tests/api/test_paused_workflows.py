@@ -49,6 +49,16 @@ def test_the_answer_to_a_pause_tells_whether_there_was_one_before(world: World) 
     assert world.post("/workflows/order/pause").json["by"] == "ana"
 
 
+@pytest.mark.parametrize("call", ["pause", "unpause"])
+def test_a_star_in_the_path_is_no_workflow_and_pauses_nothing(world: World, call: str) -> None:
+    """The engine writes a pause of all workflows under this name."""
+    if call == "unpause":
+        world.post("/workflows:pause")
+    reply = world.post(f"/workflows/*/{call}")
+    assert (reply.status, reply.json["code"]) == (404, "unknown_workflow")
+    assert (world.get("/stats").json["paused"] == []) is (call == "pause")
+
+
 def test_a_run_that_its_workflows_pause_stopped_was_not_paused_itself(world: World) -> None:
     world.post("/workflows/order/pause", {"by": "ana"})
     run_id = world.start()

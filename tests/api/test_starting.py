@@ -105,6 +105,7 @@ REFUSED: dict[str, tuple[Any, int, str]] = {
     "a number of many digits": ('{"input": ' + "9" * 5000 + "}", 422, "number_too_large"),
     "a name twice": ('{"input": {"a": 1, "a": 2}}', 400, "bad_json"),
     "half a surrogate pair": ('{"input": "\\ud800"}', 422, "bad_text"),
+    "a blank of another kind": ("\x0b", 400, "bad_json"),
     "not UTF-8": (b'{"input": "\xff"}', 400, "bad_json"),
     "deep": ('{"input": ' + "[" * 100 + "]" * 100 + "}", 422, "too_deep"),
     "very deep": ('{"input": ' + "[" * 200_000 + "]" * 200_000 + "}", 422, "too_deep"),

@@ -11,7 +11,7 @@ from pydantic import BaseModel, TypeAdapter
 from stepwell.api.examples import EXAMPLES
 from stepwell.api.exchange import JSON_TYPE, Route
 from stepwell.api.problems import PROBLEM_TYPE
-from stepwell.api.requests import NAME_PATTERN, RUN_ID_PATTERN
+from stepwell.api.requests import HEADER_KEY, NAME_PATTERN, PRINTABLE, RUN_ID_PATTERN
 from stepwell.api.shapes import SHAPES
 
 Schema = dict[str, Any]
@@ -38,13 +38,19 @@ _SECURITY: Schema = {  # a deployment has one of them: its property `auth`
     "api_key": {"type": "apiKey", "in": "header", "name": "x-api-key", "description": "`auth: api_key`"},
 }
 _OPEN = ("/callbacks/", "/approvals/", "/webhooks/")  # they have signatures of their own
-_PATTERNS = {"run_id": RUN_ID_PATTERN, "name": NAME_PATTERN}
+_IN_PATH: dict[str, Schema] = {
+    "run_id": {"pattern": RUN_ID_PATTERN},
+    "name": {"pattern": NAME_PATTERN},
+    "update_id": {**PRINTABLE, "pattern": PRINTABLE["pattern"].replace("[^", "[^/").replace("*", "+")},
+}
+_IN_HEADER: dict[str, Schema] = {"Idempotency-Key": HEADER_KEY}
 _EVERY_ROUTE = {
     422: "what was sent is wrong: `errors` says where",
     429: "too many calls at once, or too many events are pending; `Retry-After` may say when to try again",
     503: "the store or queue did not answer",
 }
-_EVERY_BODY = {400: "the body is not JSON", 413: "the body is too large"}
+_EVERY_BODY = {400: "the body is not JSON"}
+_EVERY_CHANGE = {413: "the body is too large"}  # also of calls that read none
 
 
 def document(routes: Iterable[Route], version: str) -> Schema:
@@ -107,7 +113,7 @@ def _path_parameters(route: Route) -> list[Schema]:
             "name": name,
             "in": "path",
             "required": True,
-            "schema": {"type": "string", "pattern": _PATTERNS.get(name, "^[^/]+$")},
+            "schema": {"type": "string", **_IN_PATH.get(name, {"pattern": "^[^/]+$"})},
         }
         for name in names
     ]
@@ -139,13 +145,21 @@ def _inline(part: Schema, definitions: Schema) -> Schema:
 
 def _header_parameters(route: Route) -> list[Schema]:
     return [
-        {"name": name, "in": "header", "required": False, "description": text, "schema": {"type": "string"}}
+        {
+            "name": name,
+            "in": "header",
+            "required": False,
+            "description": text,
+            "schema": {"type": "string", **_IN_HEADER.get(name, {})},
+        }
         for name, text in route.headers.items()
     ]
 
 
 def _responses(route: Route) -> Schema:
-    answers = {**_EVERY_ROUTE, **(_EVERY_BODY if route.body else {}), **route.answers}
+    may_be_too_large = route.method != "GET" and route.refused is None
+    of_body = {**(_EVERY_BODY if route.body else {}), **(_EVERY_CHANGE if may_be_too_large else {})}
+    answers = {**_EVERY_ROUTE, **of_body, **route.answers}
     return {str(status): _response(route, status, text) for status, text in sorted(answers.items())}
 
 

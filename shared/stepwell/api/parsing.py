@@ -50,7 +50,7 @@ def read_json(raw: bytes, what: str = "body") -> Json:
     """Parses JSON; nothing is an empty object. `what` it is, in messages. Raises UserError: too large, not storable."""
     if len(raw) > BODY_BYTES:
         raise too_large()
-    if not raw.strip():
+    if not raw.strip(b" \t\r\n"):  # JSON's blanks, not Python's
         return {}
     try:
         value = json.loads(raw.decode(), parse_constant=_refuse_constant, object_pairs_hook=_unique)

@@ -62,12 +62,13 @@ DurationMs = Annotated[
     int | None, BeforeValidator(_duration_ms), WithJsonSchema({"type": ["string", "number", "null"]})
 ]
 # The limits of admission, for the OpenAPI document; admission itself enforces them.
-NAME_PATTERN = f"^[A-Za-z0-9][A-Za-z0-9._:-]{{0,{NAME_CHARACTERS - 1}}}$"
+NAME_PATTERN = f"^(?!.*\\.\\.)[A-Za-z0-9][A-Za-z0-9._:-]{{0,{NAME_CHARACTERS - 1}}}$"
 RUN_ID_PATTERN = f"^[A-Za-z0-9][A-Za-z0-9_-]{{0,{NAME_CHARACTERS - 1}}}$"
 ENTRY_PATTERN = r"^([0-9][0-9/.]*@-?[0-9]{1,9}\.[0-9]{1,9})?$"
 BRANCH_PATTERN = r"^0(/[0-9]{1,9}\.[0-9]{1,9}){0,20}$"
 EXPORT_CURSOR_PATTERN = r"^(0[0-9/.]{0,400}@(-1|[0-9]{1,9}))?$"
-PRINTABLE: dict[str, Any] = {"pattern": "^[ -~]*$", "maxLength": KEY_CHARACTERS}
+PRINTABLE: dict[str, Any] = {"pattern": r"^[^\x00-\x1f\x7f-\xa0]*$", "maxLength": KEY_CHARACTERS}  # also beyond ASCII
+HEADER_KEY: dict[str, Any] = {"pattern": "^[ -~]*[!-~][ -~]*$", "maxLength": KEY_CHARACTERS}
 VOCABULARIES = ("timeline", "agent", "session", "dag", "asl")
 
 By = Annotated[
@@ -216,7 +217,9 @@ def _key_text(value: object) -> object:
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
-EventKey = Annotated[str, BeforeValidator(_key_text)]  # a whole number is as good as its digits
+EventKey = Annotated[  # a whole number is as good as its digits
+    str, BeforeValidator(_key_text), WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "integer"}]})
+]
 
 
 class EventBody(RunEventBody):

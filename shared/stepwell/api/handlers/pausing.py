@@ -9,11 +9,11 @@ from stepwell.runtime.ports import EVERY
 
 
 async def pause_workflow(call: Call) -> Answer:
-    return await _pause(call, call.path["name"])
+    return await _pause(call, _named(call))
 
 
 async def unpause_workflow(call: Call) -> Answer:
-    return await _unpause(call, call.path["name"])
+    return await _unpause(call, _named(call))
 
 
 async def pause_all(call: Call) -> Answer:
@@ -22,6 +22,14 @@ async def pause_all(call: Call) -> Answer:
 
 async def unpause_all(call: Call) -> Answer:
     return await _unpause(call, EVERY)
+
+
+def _named(call: Call) -> str:
+    """Returns the path's workflow. Raises NotFound for `*`, by which the engine means all of them."""
+    name = call.path["name"]
+    if name == EVERY:
+        call.parts.catalog.named(name)  # raises it
+    return name
 
 
 async def _pause(call: Call, workflow: str) -> Answer:
