@@ -42,6 +42,18 @@ def test_no_service_may_use_the_key_for_another_account(own_key: Made) -> None:
     assert [service for service, condition in allowed if not condition] == []
 
 
+def test_the_log_service_alone_encrypts_anew_under_the_key(own_key: Made) -> None:
+    """Who sends to a queue or a topic, and who keeps a bus, needs a data key and no more."""
+    allowed: dict[str, set[str]] = {}
+    for one in own_key.only("KMS::Key")["KeyPolicy"]["Statement"]:
+        if "Service" in one["Principal"]:
+            allowed.setdefault(plain(one["Principal"]["Service"]), set()).update(listed(one["Action"]))
+    send = {"kms:Decrypt", "kms:DescribeKey", "kms:GenerateDataKey", "kms:GenerateDataKeyWithoutPlaintext"}
+    assert allowed["cloudwatch.amazonaws.com"] == allowed["events.amazonaws.com"] == send
+    keep = {"kms:Encrypt", "kms:ReEncryptFrom", "kms:ReEncryptTo"}
+    assert allowed["logs.<AWS::Region>.<AWS::URLSuffix>"] == send | keep
+
+
 def test_logs_use_the_key_in_every_partition(own_key: Made) -> None:
     """In China the service's name ends as its hosts do."""
     named = [service for service, _ in services(own_key.only("KMS::Key")["KeyPolicy"]) if service.startswith("logs.")]
