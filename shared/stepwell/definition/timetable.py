@@ -50,8 +50,12 @@ class Rate:
 
     def until(self, time_ms: int, since_ms: int) -> int | None:
         """The last firing at this time or before; None where there was none."""
+        return next(self.back(time_ms, since_ms), None)
+
+    def back(self, time_ms: int, since_ms: int) -> Iterator[int]:
+        """Yields the firings at this time and before, the last first."""
         periods = (time_ms - since_ms) // self.period_ms
-        return since_ms + periods * self.period_ms if periods >= 1 else None
+        return iter(range(since_ms + periods * self.period_ms, since_ms, -self.period_ms))
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +77,14 @@ class Cron:
 
     def until(self, time_ms: int, since_ms: int = 0) -> int | None:
         """The last firing at this time or before; None where there was none."""
+        return next(self.back(time_ms, since_ms), None)
+
+    def back(self, time_ms: int, since_ms: int = 0) -> Iterator[int]:
+        """Yields the firings at this time and before, the last first."""
         for local in self._backward(self._local(time_ms) + _LONGEST_SHIFT):
             at_ms = self._instant_ms(local)
             if at_ms is not None and at_ms <= time_ms:
-                return at_ms
-        return None
+                yield at_ms
 
     def _local(self, time_ms: int) -> datetime:
         """Returns the local time of the zone."""

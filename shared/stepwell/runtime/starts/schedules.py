@@ -6,9 +6,9 @@ A caller's schedule is a note; its messages are sent by the Schedules port, or b
 from __future__ import annotations
 
 import re
-from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
+from itertools import islice, takewhile
 
 from stepwell.definition.durations import LONGEST_MS
 from stepwell.definition.graph import Graph, Json, ScheduleTrigger
@@ -243,18 +243,17 @@ def next_ms(known: Known, now_ms: int, count: int = 1) -> list[int]:
 
 
 def due_ms(schedule: Schedule, last_ms: int, now_ms: int) -> Sequence[int]:
-    """Returns the times after `last_ms` to handle now: the last one that has come, and those to be made up for."""
-    table = parse_schedule(schedule.expression, schedule.timezone)
-    since_ms = schedule.since_ms or last_ms
-    latest_ms = table.until(now_ms, since_ms)
+    """Returns the times after `last_ms` to handle now: the last one that has come, and those to be made up for.
+
+    It looks back from now, so that it takes no longer after a long outage.
+    """
+    times = parse_schedule(schedule.expression, schedule.timezone).back(now_ms, schedule.since_ms or last_ms)
+    latest_ms = next(times, None)
     if latest_ms is None or latest_ms <= last_ms:
         return ()
-    found: deque[int] = deque(maxlen=FIRINGS_MADE_UP)
-    at_ms = table.after(max(last_ms, now_ms - _late_ms(schedule) - 1), since_ms)
-    while at_ms is not None and at_ms < latest_ms:
-        found.append(at_ms)
-        at_ms = table.after(at_ms, since_ms)
-    return (*found, latest_ms)
+    after_ms = max(last_ms, now_ms - _late_ms(schedule) - 1)
+    earlier = list(takewhile(lambda at_ms: at_ms > after_ms, islice(times, FIRINGS_MADE_UP)))
+    return (*reversed(earlier), latest_ms)
 
 
 def is_missed(schedule: Schedule, at_ms: int, now_ms: int) -> bool:
