@@ -335,6 +335,32 @@ def test_the_cost_is_that_of_the_ledger_and_grows_with_the_steps() -> None:
     assert many.usd_per_1000_runs["stepwell"] < many.usd_per_1000_runs["step_functions_standard"]
 
 
+WIDE = """
+nodes:
+  a: {transitions: [{foreach: "{{ input.orders }}", to: work}]}
+  work: {run: python:x.work, timeout: 1m, transitions: [{to: all}]}
+  all: {fan_in: {policy: all}}
+"""
+
+
+LOOP = """
+nodes:
+  a: {run: python:x.a, timeout: 1m, transitions: [{to: end, when: input.stops, priority: 1}, {to: a, priority: 2}]}
+"""
+
+
+@pytest.mark.parametrize("width", [1_600, 2_600])
+def test_a_wide_fork_is_played_to_its_end(width: int) -> None:
+    """It stayed open: its join was too large for the log, or its branches took too many moves."""
+    found = simulated(WIDE, {"input": {"orders": [*range(width)]}, "steps": {"work": {"takes": "2s"}}}, runs=1)
+    assert (counts(found), found.max_seconds, found.per_run["steps"]) == ({"completed": 1}, 2, width)
+
+
+def test_a_run_with_more_moves_than_its_branches_need_stays_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stepwell.simulation.playing.MOST_MOVES", 100)
+    assert counts(simulated(LOOP, {"input": {"stops": False}}, runs=1)) == {"open": 1}
+
+
 def test_the_time_for_it_is_bounded() -> None:
     found = simulated(CHAIN, runs=1_000, seconds=0)
     assert (found.runs, found.outcomes, found.p50_seconds) == (0, (), None)

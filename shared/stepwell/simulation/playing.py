@@ -19,6 +19,7 @@ from stepwell.engine.stored.token_batches import decode_records
 from stepwell.engine.waits.approval import asks_several, has_votes
 from stepwell.engine.waits.code import is_for_code
 from stepwell.errors import Conflict, StepwellError
+from stepwell.limits import FORK_WIDTH
 from stepwell.memory.blobs import MemoryBlobs
 from stepwell.memory.clocks import VirtualClock
 from stepwell.memory.inbox import Delivery
@@ -28,6 +29,7 @@ from stepwell.runtime.assembly import assemble
 from stepwell.runtime.calls.ledger import Cost
 from stepwell.runtime.catalog import Catalog
 from stepwell.runtime.dispatch import dispatch
+from stepwell.runtime.log.claims import fetch
 from stepwell.runtime.log.door import Unlimited
 from stepwell.runtime.log.logbook import Logbook
 from stepwell.runtime.log.messages import Publish, to_json
@@ -43,6 +45,7 @@ from stepwell.simulation.guessing import Luck
 
 START_MS = 1_893_488_400_000  # a Tuesday morning
 MOST_MOVES = 5_000  # of one run: more mean that it has no end
+BRANCH_MOVES = 20  # more for each branch, and for each child run
 _LEASE_MS = 10**15
 _ANSWERED = frozenset({"approval", "callback", "event"})  # callbacks: of steps, whose waits stand as they are
 _COMPENSATION = ".compensate"
@@ -117,16 +120,16 @@ class SimulatedSteps:
 class _Watched(MemoryStore):
     """The store in memory, which tells of each record and of the run's end."""
 
-    def __init__(self, told: Callable[[str, str, Record], None], run_id: str) -> None:
+    def __init__(self, told: Callable[[str, str, Record], None], run_id: str, blobs: MemoryBlobs) -> None:
         super().__init__()
-        self._told, self._run_id, self.ended_ms = told, run_id, -1
+        self._told, self._run_id, self._blobs, self.ended_ms = told, run_id, blobs, -1
 
     async def append(
         self, run_id: str, token: str, slot: int, body: str, *, consumes: EventRef | None = None, also: Writes = ()
     ) -> Appended:
         refused = await super().append(run_id, token, slot, body, consumes=consumes, also=also)
         if refused is None:
-            for record in decode_records(body):
+            for record in decode_records(await fetch(body, self._blobs)):
                 self._told(run_id, token, record)
         return refused
 
@@ -145,10 +148,11 @@ class Play:
         self._given, self._luck, self._run_id = given, luck, run_id
         self._clock = VirtualClock(START_MS)
         self._queue = MemoryQueue(self._clock)
-        self._store = store = _Watched(self._told, run_id)
+        blobs = MemoryBlobs()
+        self._store = store = _Watched(self._told, run_id, blobs)
         self._numbers = count()
         self._parts = assemble(
-            Ports(store, store, store, store, store, store, self._queue, self._queue, MemoryBlobs(), self._clock),
+            Ports(store, store, store, store, store, store, self._queue, self._queue, blobs, self._clock),
             catalog,
             steps,
             compile_expression=compile_expression,
@@ -159,14 +163,16 @@ class Play:
         self._under_way: list[tuple[int, int, Coroutine[Any, Any, None], Delivery]] = []
         self._approvals: list[tuple[int, int, str, str, tuple[str, ...], bool, Json]] = []
         self._node = ""  # where the root is
+        self._tokens = set[tuple[str, str]]()  # of all its runs
         self.played = Played()
 
     def play(self, workflow: str, given: Json, *, with_cost: bool, is_late: Callable[[], bool]) -> Played:
         """Starts the run, and handles what is due until it has ended, or waits for ever. `is_late`: the time is up."""
         run_now(self._parts.service.start(Start(workflow, given, run_id=self._run_id)))
         try:
-            for _ in range(MOST_MOVES):
-                if self._store.ended_ms >= 0 or self.played.stuck or not self._move():
+            for moves in count():
+                has_ended = self._store.ended_ms >= 0 or self.played.stuck is not None
+                if has_ended or moves >= self._most_moves() or not self._move():
                     break
                 if is_late():
                     self.played.is_cut = True
@@ -181,6 +187,9 @@ class Play:
         for _, _, work, _ in self._under_way:
             work.close()
         return self.played
+
+    def _most_moves(self) -> int:
+        return MOST_MOVES + BRANCH_MOVES * min(len(self._tokens), FORK_WIDTH)
 
     def _move(self) -> bool:
         """Does what is due next. Returns False where nothing will be."""
@@ -226,6 +235,7 @@ class Play:
     def _told(self, run_id: str, token: str, record: Record) -> None:
         """Counts where a record leads, and has a wait answered."""
         played, mine = self.played, run_id == self._run_id
+        self._tokens.add((run_id, token))
         if mine:
             played.rules.update(record.rules)
             if record.node:
