@@ -34,9 +34,9 @@ interface Row {
 
 export function Timeline({ run, history: { entries, hasMore }, chosen, choose }: { run: Run; history: History; chosen: string; choose: (step: string) => void }): JSX.Element | null {
   const now = useNow();
-  const rows = useMemo(() => rowsOf(run, entries, hasMore), [run, entries, hasMore]);
+  const from = Date.parse(run.started_at ?? "");
+  const rows = useMemo(() => rowsOf(run, entries, hasMore).map((row) => ofThisRun(row, from)), [run, entries, hasMore, from]);
   if (!rows.length || !run.started_at) return null;
-  const from = Date.parse(run.started_at);
   const to = Math.max(run.ended_at ? Date.parse(run.ended_at) : now, ...rows.map((row) => row.to), from + 1);
   return (
     <Card title="Timeline" aside={<Took run={run} />} class="o-timeline">
@@ -136,6 +136,14 @@ function rowsOf(run: Run, entries: Entry[], hasMore: boolean): Row[] {
     one.to = one.segments.some((part) => !part.to) ? 0 : one.segments.reduce((last, part) => Math.max(last, part.to), endedAt ? Date.parse(endedAt) : 0);
   }
   return [...rows.values()].sort((one, other) => one.from - other.from);
+}
+
+/** A row as far as this run did it: the axis begins with the run, and one that was redriven has records of the run before. */
+function ofThisRun(row: Row, from: number): Row {
+  if (!(row.from < from) || (row.to && row.to < from)) return row;
+  const going = row.segments.filter((part) => !part.to || part.to >= from);
+  const segments = going.map((part) => ({ ...part, from: Math.max(part.from, from) }));
+  return { ...row, from: segments[0]?.from ?? from, segments };
 }
 
 /** A bar for each group of branches of a wide fork, from the fork to its join; of a narrow one, the history has each branch. */

@@ -16,7 +16,9 @@ from tests.console.kit import reaches, start
 from tests.local.kit import Dev
 
 STEPS = """
+import asyncio
 from pathlib import Path
+from stepwell import workflow
 
 def pick(number: int, mended: str) -> int:
     if number == 3 and not Path(mended).exists():
@@ -25,6 +27,14 @@ def pick(number: int, mended: str) -> int:
 
 def ship() -> str:
     return "shipped"
+
+@workflow
+async def beside(ctx, mended: str):
+    async def fails():
+        await ctx.sleep(0.5)
+        return await ctx.step(pick, 3, mended)
+
+    return await asyncio.gather(ctx.sleep(2), fails())
 """
 SHELF = """
 workflow: shelf
@@ -51,11 +61,15 @@ def shelf(browser: Chromium, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     dev = Dev(place / "workflows", place / "data")
     mended = place / "mended"
     try:
+        tasks = reaches(dev, start(dev, "beside", {"mended": str(mended)}), "failed")
         failed = reaches(dev, start(dev, "shelf", {"numbers": [*range(NUMBERS)], "mended": str(mended)}), "failed")
         mended.touch()
         status, again = dev.call("POST", f"/runs/{failed}/redrive", {})
         assert status == 201, again
-        yield Served(dev, {"failed": failed, "redriven": reaches(dev, str(again["run_id"]), "completed")})
+        completed = reaches(dev, str(again["run_id"]), "completed")
+        _, going_on = dev.call("POST", f"/runs/{tasks}/redrive", {})
+        beside = reaches(dev, str(going_on["run_id"]), "completed")
+        yield Served(dev, {"failed": failed, "redriven": completed, "beside": beside})
     finally:
         dev.end(signal.SIGKILL)
 
@@ -73,6 +87,18 @@ def test_the_timeline_of_a_redriven_run_has_the_branches_that_went_on(shelf: Ser
     bars = page.locator(".timeline .row", has_text="pick").locator("i:not(.whole)")
     expect(bars).to_have_count(1)
     expect(bars).to_have_attribute("title", re.compile(rf"^\d+ of {NUMBERS} branches, "))
+
+
+def test_the_rows_of_a_redriven_run_begin_within_its_time_axis(shelf: Served, page: Page) -> None:
+    """Of a name that both runs have, a row began with the run before: its bar stood out to the left."""
+    page.goto(f"{shelf.dev.url}/#/runs/{shelf.runs['beside']}")
+    row = page.locator(".timeline .row", has_text="sleep")
+    expect(row.locator(".whole")).to_have_count(1)
+    bars = row.locator(".track i").evaluate_all("bars => bars.map(one => [one.style.left, one.style.width])")
+    for left, width in ((float(left.rstrip("%")), float(width.rstrip("%"))) for left, width in bars):
+        assert left >= 0, bars
+        assert left + width < 100.5, bars
+    expect(row.locator("i:not(.whole)")).to_have_count(1)  # the sleep that had ended is the other run's
 
 
 def test_a_step_whose_branches_made_the_run_fail_is_red_in_the_graph(shelf: Served, page: Page) -> None:
