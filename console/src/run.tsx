@@ -19,7 +19,7 @@ import { LastError, Logs } from "./said";
 import { Timeline } from "./timeline";
 import type { Entry, Explanation, Json, Page, Run, RunGraph, RunSummary, Stats, WorkflowPause } from "./types";
 import { Brief, Card, Copy, Empty, Explained, Failure, Status, Time, useKeys } from "./ui";
-import { counted, forPeople, priced, shortId, shortVersion, span, TERMINAL, when, withoutLinks, zoned } from "./words";
+import { counted, forPeople, numberedVersion, priced, shortId, span, TERMINAL, when, withoutLinks, zoned } from "./words";
 
 const KIN = "10"; // runs made of this one that are listed
 const KEYS: Record<string, string> = { Reject: "r", "Send event": "e" };
@@ -200,7 +200,7 @@ function Facts({ run }: { run: Run }): JSX.Element {
     <Card title="Run" class="o-facts">
       <dl>
         {fact("Workflow", <a href={`#/workflows/${encodeURIComponent(run.workflow)}`}>{run.workflow}</a>)}
-        {fact("Version", <><code title={run.version}>{shortVersion(run.version)}</code>{run.pinned && <> <span class="tag" title="What is made of this run keeps this version: a redrive, a run again, a fork, and child runs of the same workflow">pinned</span></>}</>)}
+        {fact("Version", <><code title={run.version}>{numberedVersion(run)}</code>{run.pinned && <> <span class="tag" title="What is made of this run keeps this version: a redrive, a run again, a fork, and child runs of the same workflow">pinned</span></>}</>)}
         {fact("Created", <>{zoned(when(run.created_at), run.created_at)} <span class="muted">· <Time at={run.created_at} /></span></>)}
         {fact("Ended", run.ended_at && <>{zoned(when(run.ended_at), run.ended_at)} <span class="muted">· <Time at={run.ended_at} /></span></>)}
         {fact("Gathers", run.gathering && <Gathered of={run.gathering} />)}

@@ -58,6 +58,7 @@ export interface Child {
 }
 
 export interface Run extends RunSummary {
+  version_number: number | null; // what the author of a durable function gave it
   pinned: boolean; // what is made of it takes its version
   phase: string;
   progress: string;
@@ -191,6 +192,7 @@ export interface Moment {
 export interface WorkflowSummary {
   name: string;
   version: string;
+  version_number: number | null;
   format: string;
   description: string;
   nodes: number;
@@ -254,6 +256,7 @@ export interface Stats {
 
 export interface Version {
   version: string;
+  version_number: number | null;
   deployed: boolean;
   aliases: string[];
   runs: number;

@@ -7,7 +7,7 @@ import type { Action } from "./actions";
 import { useLive } from "./api";
 import type { Version, Versions as Found } from "./types";
 import { Card, Empty, Time } from "./ui";
-import { commandLine, counted, kindWords, shortVersion } from "./words";
+import { commandLine, counted, kindWords, numberedVersion, shortVersion } from "./words";
 
 const SELDOM_MS = 15000;
 
@@ -32,7 +32,7 @@ export function Versions({ workflow }: { workflow: string }): JSX.Element {
 function Row({ one, name, drop }: { one: Version; name: () => void; drop: (alias: string) => void }): JSX.Element {
   return (
     <li>
-      <code title={one.version}>{shortVersion(one.version)}</code> {one.deployed && <span class="tag">deployed</span>}
+      <code title={one.version}>{numberedVersion(one)}</code> {one.deployed && <span class="tag">deployed</span>}
       {one.aliases.map((alias) => (
         <span class="tag alias" key={alias}>
           {alias}

@@ -154,6 +154,11 @@ export function shortVersion(version: string): string {
   return version.replace("sha256:", "").slice(0, 12);
 }
 
+/** A version with the number that the author of a durable function gave it. */
+export function numberedVersion(one: { version: string; version_number: number | null }): string {
+  return shortVersion(one.version) + (one.version_number ? ` (${one.version_number})` : "");
+}
+
 export function plain(word: string): string {
   return word.replaceAll("_", " ");
 }

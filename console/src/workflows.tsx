@@ -12,7 +12,7 @@ import { Start } from "./start";
 import type { Page, Stats, Workflow, WorkflowSummary } from "./types";
 import { Card, Copy, Empty, Status } from "./ui";
 import { Versions } from "./versions";
-import { counted, shortVersion, span, STATUSES, tally } from "./words";
+import { counted, numberedVersion, span, STATUSES, tally } from "./words";
 
 const SELDOM_MS = 15000; // between two looks at what a deploy changes
 
@@ -115,7 +115,7 @@ export function WorkflowPage({ name, stats, refused, recount }: { name: string; 
             <dl>
               <dt>Version</dt>
               <dd>
-                <code title={workflow.version}>{shortVersion(workflow.version)}</code> <Copy text={workflow.version} label="Copy the version" />
+                <code title={workflow.version}>{numberedVersion(workflow)}</code> <Copy text={workflow.version} label="Copy the version" />
               </dd>
               <dt>Timeout</dt>
               <dd>{workflow.timeout_seconds === null ? "none" : span(workflow.timeout_seconds)}</dd>

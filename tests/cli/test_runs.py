@@ -231,6 +231,11 @@ def test_show_tells_where_a_run_stands_in_words(api: FakeApi, cli: Cli) -> None:
     assert " ✗  charge        3  3.0 s  CardDeclined: no funds (3 tries)" in lines
 
 
+def test_a_run_shows_the_number_of_its_function_behind_its_version(api: FakeApi, cli: Cli) -> None:
+    api.on("GET", f"/runs/{ID}", (200, {**RUN, "version_number": 2, "pinned": True}))
+    assert "workflow   order-review  7a2a67bc (2), pinned" in cli("show", ID).stdout
+
+
 def test_a_run_whose_branches_wait_for_permits_shows_no_time_limit_of_theirs(api: FakeApi, cli: Cli) -> None:
     """The only limit is that of the run: it told of a permit that comes in a second that it waits until tomorrow."""
     run = {**RUN, "phase": "waiting_at_fan_in", "current_steps": ["process"], "waiting_for": "limit"}

@@ -36,6 +36,12 @@ def test_each_version_has_its_open_runs_and_what_they_wait_for(cli: Cli, api: Fa
     assert "3 open runs go on with older versions" in shown
 
 
+def test_a_version_has_the_number_of_its_function_behind_its_hash(cli: Cli, api: FakeApi) -> None:
+    on(api, version("new", deployed=True, version_number=2), version("old", 1, version_number=None))
+    first, second = (line.split() for line in cli("versions", "order").stdout.splitlines()[1:3])
+    assert (first[:3], second[:2]) == (["new", "(2)", "0"], ["old", "1"])
+
+
 def test_a_wait_for_a_condition_is_no_wait_for_tasks_to_people(cli: Cli, api: FakeApi) -> None:
     waits = [{"waiting_for": "tasks", "step": "until", "runs": 2}]
     on(api, version("new", 2, deployed=True, statuses={"waiting": 2}, waits=waits))

@@ -11,6 +11,7 @@ import pytest
 
 from stepwell.engine.durable import operations
 from stepwell.engine.records import Group
+from stepwell.errors import InvalidInput, NotFound
 from stepwell.limits import SESSION_SECONDS
 from stepwell.runtime.durable import gathering
 from stepwell.runtime.folder.loading import load_folder
@@ -332,6 +333,13 @@ def test_a_version_that_is_no_number_is_told_beside_one_that_is(tmp_path: Path, 
     assert (problem.code, "`version` must be a whole number" in problem.message) == ("wrong_type", True)
 
 
+NUMBERED = """
+@workflow(name="order", version=2, timeout="{}")
+async def order(ctx):
+    await ctx.sleep("1h")
+"""
+
+
 def test_runs_go_on_with_the_version_that_they_began_with(flows: Flows) -> None:
     old = '@workflow(name="order")\nasync def first(ctx):\n    await ctx.sleep("1h")\n    return "first"\n'
     new = '@workflow(name="order", version=2)\nasync def second(ctx):\n    return "second"\n'
@@ -343,6 +351,42 @@ def test_runs_go_on_with_the_version_that_they_began_with(flows: Flows) -> None:
     assert kit.start("order").result == "second"
     kit.advance("1h")
     assert run.result == "first"
+
+
+def test_a_version_is_started_by_its_number_which_stands_beside_its_hash(flows: Flows) -> None:
+    old = '@workflow(name="order")\nasync def first(ctx):\n    await ctx.sleep("1h")\n    return "first"\n'
+    new = '@workflow(name="order", version=2)\nasync def second(ctx):\n    await ctx.sleep("1h")\n    return "second"\n'
+    kit = flows(HEAD + old)
+    run, client = kit.start("order"), kit.client()
+    flows.write(HEAD + old + new)
+    kit.reload()
+    first, second = (kit.start("order", version=number) for number in ("1", "2"))
+    assert first.view["version"] == run.view["version"] != second.view["version"]
+    assert (first.view["version_number"], second.view["version_number"]) == (None, 2)
+    assert client.handle(second.id).explain()["version_number"] == 2
+    assert client.workflow("order")["version_number"] == 2
+    shown = {one["version_number"]: one["runs"] for one in client.versions("order")["items"]}
+    assert shown == {2: 1, None: 2}
+    assert client.alias("order", "old", "1")["version"] == run.view["version"]
+    with pytest.raises(NotFound, match="order has no version or alias '3'"):
+        kit.start("order", version="3")
+    client.alias("order", "2", "1")
+    assert kit.start("order", version="2").view["version"] == run.view["version"]
+
+
+def test_a_number_of_two_versions_is_refused_with_both(flows: Flows) -> None:
+    """The options of the function differ, and so do its versions."""
+    kit = flows(HEAD + NUMBERED.format("1d"))
+    for timeout in ("1d", "2d"):
+        flows.write(HEAD + NUMBERED.format(timeout))
+        kit.reload()
+        kit.start("order")
+    flows.write(HEAD + NUMBERED.format("1d").replace("version=2", "version=3"))
+    kit.reload()
+    with pytest.raises(InvalidInput, match="2 versions of order have the number 2") as refusal:
+        kit.start("order", version="2")
+    assert refusal.value.code == "ambiguous_version"
+    assert kit.start("order", version="3").view["version_number"] == 3
 
 
 def test_a_version_that_is_gone_keeps_its_runs_until_it_is_back(flows: Flows) -> None:

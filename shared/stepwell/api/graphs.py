@@ -58,10 +58,14 @@ EdgeView = TypedDict(
 
 
 class WorkflowSummary(TypedDict):
-    """A workflow in a list. `paused`: what stops its runs, be it a pause of all workflows."""
+    """A workflow in a list. `paused`: what stops its runs, be it a pause of all workflows.
+
+    `version_number`: what the author of a durable function gave this version.
+    """
 
     name: str
     version: str
+    version_number: int | None
     format: str
     description: str
     nodes: int
@@ -97,6 +101,7 @@ def workflow_summary(graph: Graph, pause: WorkflowPause | None) -> WorkflowSumma
     return WorkflowSummary(
         name=graph.name,
         version=graph.version,
+        version_number=graph.number,
         format=graph.format,
         description=graph.description,
         nodes=len(graph.shown),

@@ -141,7 +141,7 @@ class StartBody(Body):
     version: str = Field(
         "",
         description="latest (default): the one deployed now. pin: that one too, and what is made of the run keeps it. "
-        "Else a version's hash or its beginning, or an alias",
+        "Else a version's hash or its beginning, a durable function's number, or an alias",
     )
     event: RunEventBody | None = Field(None, description="for the run of this id: one that runs, else the new one")
     create_only: bool = Field(False, description="leave the run idle until POST /runs/{run_id}/start")
@@ -158,8 +158,8 @@ class EndBody(Body):
 
 _OF_VERSION: str = Field(
     "",
-    description="of the definition: latest, pin (that of the run), a hash or its beginning, or an alias; default: "
-    "latest, of a pinned run pin",
+    description="of the definition: latest, pin (that of the run), a hash or its beginning, a durable function's "
+    "number, or an alias; default: latest, of a pinned run pin",
 )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from typing_extensions import TypedDict
 
@@ -30,9 +30,10 @@ class WaitCount(TypedDict):
 
 
 class VersionView(TypedDict):
-    """A version, with its open runs."""
+    """A version, with its open runs. `version_number`: what the author of a durable function gave it."""
 
     version: str
+    version_number: int | None
     deployed: bool
     aliases: list[str]
     runs: int
@@ -58,20 +59,37 @@ class AliasView(TypedDict):
 
 
 def versions_view(
-    workflow: str, deployed: str, aliases: Mapping[str, str], found: Mapping[str, OpenRuns], *, is_whole: bool
+    workflow: str,
+    deployed: str,
+    aliases: Mapping[str, str],
+    found: Mapping[str, OpenRuns],
+    numbers: Mapping[str, int | None],
+    *,
+    is_whole: bool,
 ) -> VersionsView:
     """Builds the view; a version with an alias is in it without open runs too. `deployed`: "" if none is."""
-    names = dict.fromkeys((*((deployed,) if deployed else ()), *found, *aliases.values()))
-    items = [_view(name, found.get(name), [one for one in aliases if aliases[one] == name], name == deployed)
-             for name in names]  # fmt: skip
+    names = names_of(deployed, found, aliases)
+    items = [
+        _view(name, numbers.get(name), found.get(name), [one for one in aliases if aliases[one] == name],
+              name == deployed)
+        for name in names
+    ]  # fmt: skip
     items.sort(key=lambda one: (not one["deployed"], -one["runs"]))
     return VersionsView(workflow=workflow, is_whole=is_whole, items=items)
 
 
-def _view(version: str, runs: OpenRuns | None, aliases: list[str], is_deployed: bool) -> VersionView:
+def names_of(deployed: str, found: Iterable[str], aliases: Mapping[str, str]) -> list[str]:
+    """Returns the versions to list, each once."""
+    return list(dict.fromkeys((*((deployed,) if deployed else ()), *found, *aliases.values())))
+
+
+def _view(
+    version: str, number: int | None, runs: OpenRuns | None, aliases: list[str], is_deployed: bool
+) -> VersionView:
     waits = runs.waits.most_common() if runs else []
     return VersionView(
         version=version,
+        version_number=number,
         deployed=is_deployed,
         aliases=aliases,
         runs=runs.count if runs else 0,

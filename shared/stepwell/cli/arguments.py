@@ -40,7 +40,7 @@ OfVersion = Annotated[
     str,
     option(
         "--version",
-        "pin|latest|HASH|ALIAS",
+        "pin|latest|HASH|NUMBER|ALIAS",
         "latest: the deployed one (default). pin: the run's own (default of a pinned run). Or another.",
     ),
 ]

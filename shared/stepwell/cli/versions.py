@@ -38,7 +38,7 @@ def alias(
     workflow: WorkflowName,
     name: Annotated[str, argument("ALIAS", "Its name, such as stable.")],
     version: Annotated[
-        str, option("--version", "HASH|ALIAS", "The version that it names; default the deployed one.")
+        str, option("--version", "HASH|NUMBER|ALIAS", "The version that it names; default the deployed one.")
     ] = "",
     drop: Annotated[bool, typer.Option("--drop", help="Delete the alias.")] = False,
     as_json: AsJson = False,
@@ -67,7 +67,7 @@ def _show(found: Mapping[str, Any], most: int) -> None:
         statuses = ", ".join(f"{count} {phrase(status)}" for status, count in one["statuses"].items())
         waits = ", ".join(_wait_words(wait) for wait in one["waits"])
         names = ", ".join([*(["deployed"] if one["deployed"] else []), *one["aliases"]])
-        short, oldest = _short(one["version"]), _oldest(one["oldest"], now)
+        short, oldest = _numbered(one), _oldest(one["oldest"], now)
         table.add_row(short, str(one["runs"]), statuses, printable(waits), printable(oldest), printable(names))
     out.print(table)
     if not found["is_whole"]:
@@ -86,6 +86,12 @@ def _wait_words(wait: Mapping[str, Any]) -> str:
 
 def _oldest(run: Mapping[str, Any] | None, now: datetime) -> str:
     return f"{run['run_id']} {when(run['created_at'], now)}" if run else ""
+
+
+def _numbered(one: Mapping[str, Any]) -> str:
+    """A version, with the number that the author of a durable function gave it."""
+    number = one.get("version_number")
+    return _short(one["version"]) + (f" ({number})" if number else "")
 
 
 def _short(version: str) -> str:

@@ -54,7 +54,7 @@ class StartOptions(TypedDict, total=False):
     tags: Mapping[str, str]
     priority: int
     start_at: Moment  # not before this time
-    version: str  # latest, pin, its hash or the beginning of it, or an alias
+    version: str  # latest, pin, its hash or the beginning of it, its number, or an alias
     create_only: bool  # leaves the run idle until `begin`
     trace: str  # the caller's `traceparent`: the run's spans belong to that trace
     event: EventOptions  # with an id: the run that is started gets it, or the one that runs already
@@ -215,7 +215,7 @@ def versions(workflow: str, *, most: int = 0) -> Request[JsonObject]:
 
 
 def alias(workflow: str, name: str, version: str = "") -> Request[JsonObject]:
-    """Has an alias name a version: its hash, another alias, or by default the deployed one."""
+    """Has an alias name a version: its hash, its number, another alias, or by default the deployed one."""
     return post(
         f"/workflows/{part(workflow)}/aliases", {"alias": name, **filled({"version": version})}, repeatable=True
     )

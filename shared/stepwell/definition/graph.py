@@ -374,6 +374,11 @@ class Graph:
         return self.first.durable.path if self.first.durable else ""
 
     @property
+    def number(self) -> int | None:
+        """The number that its author gave this version of a durable function; None if none."""
+        return self.document.get("version") if self.replays else None
+
+    @property
     def cleanup_ms(self) -> int:
         """How long a cancelled run may clean up."""
         return self.first.durable.cleanup_ms if self.first.durable else 0

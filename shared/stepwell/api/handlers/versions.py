@@ -6,7 +6,7 @@ from pydantic import Field
 
 from stepwell.api.exchange import Answer, Call, Route
 from stepwell.api.requests import NAME_PATTERN, Body, NoQuery, Query
-from stepwell.api.versions import AliasView, versions_view
+from stepwell.api.versions import AliasView, names_of, versions_view
 from stepwell.errors import NotFound
 from stepwell.limits import OPEN_RUNS, OPEN_RUNS_MAX
 from stepwell.runtime.starts.draining import open_runs
@@ -20,7 +20,9 @@ class VersionsQuery(Query):
 class AliasBody(Body):
     alias: str = Field(json_schema_extra={"pattern": NAME_PATTERN})
     version: str = Field(
-        "", description="a version's hash or its beginning, another alias, or latest; default: the one deployed now"
+        "",
+        description="a version's hash or its beginning, a durable function's number, another alias, or latest; "
+        "default: the one deployed now",
     )
 
 
@@ -30,7 +32,9 @@ async def list_versions(call: Call) -> Answer:
     deployed = await _deployed(call, versions, workflow)
     found, is_whole = await open_runs(call.parts.ports.runs, workflow, asked.most)
     aliases = await versions.aliases(workflow)
-    return Answer(200, versions_view(workflow, deployed, aliases, found, is_whole=is_whole))
+    graphs = {one: await versions.stored(one) for one in names_of(deployed, found, aliases)}
+    numbers = {one: graph.number for one, graph in graphs.items() if graph is not None}
+    return Answer(200, versions_view(workflow, deployed, aliases, found, numbers, is_whole=is_whole))
 
 
 async def point_alias(call: Call) -> Answer:

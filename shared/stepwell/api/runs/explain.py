@@ -55,6 +55,7 @@ class Explanation(TypedDict):
 
     run_id: str
     version: str
+    version_number: int | None
     pinned: bool
     status: str
     phase: str
@@ -98,6 +99,7 @@ def explain(
     return Explanation(
         run_id=at.run_id,
         version=at.header.version,
+        version_number=at.graph.number,
         pinned=at.header.pinned,
         status=status.value,
         phase=phase_of(at),

@@ -89,11 +89,15 @@ class CostView(TypedDict):
 
 
 class RunView(TypedDict):
-    """A run. `pinned`: what is made of it takes its version, where no other is named."""
+    """A run. `pinned`: what is made of it takes its version, where no other is named.
+
+    `version_number`: what the author of a durable function gave this version.
+    """
 
     run_id: str
     workflow: str
     version: str
+    version_number: int | None
     pinned: bool
     status: str
     phase: str
@@ -209,6 +213,7 @@ def run_view(
         run_id=header.run_id,
         workflow=header.workflow,
         version=header.version,
+        version_number=at.graph.number,
         pinned=header.pinned,
         status=status.value,
         phase=phase_of(at),

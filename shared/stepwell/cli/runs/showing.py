@@ -79,7 +79,7 @@ def run(
         str,
         option(
             "--version",
-            "pin|latest|HASH|ALIAS",
+            "pin|latest|HASH|NUMBER|ALIAS",
             "Default latest, the deployed one. pin: the same, and redrives and forks of the run keep it.",
         ),
     ] = "",

@@ -300,4 +300,5 @@ def _progress(progress: str, status: str) -> Text:
 
 def _version(run: Mapping[str, Any]) -> str:
     kind, _, digest = str(run.get("version") or "").partition(":")
-    return printable(digest[:8] if digest else kind[:8]) + (", pinned" if run.get("pinned") else "")
+    number = f" ({run['version_number']})" if run.get("version_number") else ""
+    return printable((digest or kind)[:8]) + number + (", pinned" if run.get("pinned") else "")

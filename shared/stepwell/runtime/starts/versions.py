@@ -1,7 +1,8 @@
 """Versions of a workflow as callers name them: the deployed one, any that is stored, or an alias.
 
 An alias is a note that names a version until it is moved. It is resolved when a run is created, so a run keeps its
-version. A version's hash may be cut short, as `stepwell versions` shows it; an alias comes before such a beginning.
+version. A version's hash may be cut short, as `stepwell versions` shows it, and a durable function's be named by the
+number that its author gave it; an alias comes before both.
 PIN means the version of the run that another run is made from; a start with PIN is pinned to the deployed
 version.
 """
@@ -24,6 +25,7 @@ LATEST, PIN = "latest", "pin"
 _HASH = "sha256:"
 _BEGINNING = re.compile(r"(?:sha256:)?([0-9a-f]{7,64})", re.ASCII)
 _WHOLE = len(_HASH) + 64
+_NUMBER = re.compile(r"[1-9][0-9]{0,5}", re.ASCII)  # shorter than a beginning of a hash
 
 
 class Versions:
@@ -35,8 +37,8 @@ class Versions:
     async def graph(self, workflow: str, asked: str = "", own: str = "") -> Graph:
         """Returns the graph of a version. Raises NotFound, and InvalidInput `ambiguous_version`.
 
-        `asked`: a version's hash or its beginning, an alias, LATEST, or PIN; "": LATEST. `own`: the version that PIN
-        means; "": the deployed one.
+        `asked`: a version's hash or its beginning, its number, an alias, LATEST, or PIN; "": LATEST. `own`: the version
+        that PIN means; "": the deployed one.
         """
         if asked in ("", LATEST) or (asked == PIN and not own):
             return await self._deployed(workflow, own)
@@ -76,11 +78,13 @@ class Versions:
         return frozenset(found | ({current.version} if current else set()))
 
     async def _whole(self, workflow: str, asked: str) -> str:
-        """Returns the whole hash for an alias or a hash. Raises as `graph` does."""
+        """Returns the whole hash for an alias, a hash or a number. Raises as `graph` does."""
         if asked.startswith(_HASH) and len(asked) == _WHOLE:
             return asked
         if not asked.startswith(_HASH) and (version := await self._notes.get_note(_kind(workflow), asked)):
             return version
+        if _NUMBER.fullmatch(asked):
+            return await self._numbered(workflow, int(asked))
         begun = _BEGINNING.fullmatch(asked)
         found = sorted(one for one in await self.known(workflow) if one.startswith(_HASH + begun[1])) if begun else []
         if not found:
@@ -89,6 +93,27 @@ class Versions:
             raise InvalidInput(f"{len(found)} versions of {workflow} begin with {asked!r}", code="ambiguous_version",
                                hint=f"give more of one: {', '.join(found)}")  # fmt: skip
         return found[0]
+
+    async def _numbered(self, workflow: str, number: int) -> str:
+        """Returns the hash of a durable function's version by its author's number. The deployed one comes first."""
+        current = self._catalog.current.get(workflow)
+        if current is not None and is_numbered(current, number):
+            return current.version
+        graphs = [graph for one in await self.known(workflow) if (graph := await self.stored(one)) is not None]
+        found = sorted(graph.version for graph in graphs if is_numbered(graph, number))
+        if not found:
+            raise _unknown(workflow, f"{workflow} has no version or alias '{number}'")
+        if len(found) > 1:
+            raise InvalidInput(f"{len(found)} versions of {workflow} have the number {number}",
+                               code="ambiguous_version", hint=f"give the hash of one: {', '.join(found)}")  # fmt: skip
+        return found[0]
+
+    async def stored(self, version: str) -> Graph | None:
+        """Returns the graph of a version; None if it is stored no more, or cannot be read."""
+        try:
+            return await self._catalog.pinned(version, self._notes)
+        except EngineFault:
+            return None
 
     async def aliases(self, workflow: str) -> Mapping[str, str]:
         """Returns the versions by their aliases."""
@@ -125,6 +150,11 @@ def _unknown(workflow: str, message: str) -> NotFound:
 def asked_of(old: Header, asked: str) -> str:
     """Returns the version for a run made from this one: as asked, else PIN if this one is pinned, else LATEST."""
     return asked or (PIN if old.pinned else LATEST)
+
+
+def is_numbered(graph: Graph, number: int) -> bool:
+    """Tells whether a version has this number. A durable function without one has 1."""
+    return graph.replays and (graph.number or 1) == number
 
 
 def _kind(workflow: str) -> str:
