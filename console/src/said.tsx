@@ -40,7 +40,7 @@ export function Logs({ run, moved }: { run: Run; moved: number }): JSX.Element {
             {said.map((one) => (
               <li key={one.cursor}>
                 <At at={one.at} />
-                <b>{one.step}</b> <code>{typeof one.data === "string" ? one.data : brief(one.data, EMITTED)}</code>
+                <b>{one.step}{one.token !== "0" && ` ${one.token}`}</b> <code>{typeof one.data === "string" ? one.data : brief(one.data, EMITTED)}</code>
               </li>
             ))}
           </ol>
@@ -52,7 +52,7 @@ export function Logs({ run, moved }: { run: Run; moved: number }): JSX.Element {
           {lines.slice(-SHOWN_LINES).map((one) => (
             <li key={one.id} class={`is-${one.level}`}>
               <At at={one.at} />
-              <b>{one.step}{one.attempt > 1 && ` try ${one.attempt}`}</b> <code>{one.level !== "info" && <span class="level">{one.level} </span>}{one.message}</code>
+              <b>{one.step}{one.branch && ` ${one.branch}`}{one.attempt > 1 && ` try ${one.attempt}`}</b> <code>{one.level !== "info" && <span class="level">{one.level} </span>}{one.message}</code>
             </li>
           ))}
         </ol>

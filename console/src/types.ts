@@ -240,6 +240,7 @@ export interface LogLine {
   at: string;
   level: string;
   step: string | null;
+  branch?: string | null; // an older server does not tell it
   attempt: number;
   message: string;
 }

@@ -66,6 +66,16 @@ def test_the_lines_of_a_run_come_from_all_workers() -> None:
     )
 
 
+def test_a_line_of_a_branch_names_it_and_what_a_step_calls_a_token_is_no_branch() -> None:
+    cloud = Cloud()
+    tokens = ("0", "0/3.12", "0/3.12/5.0", "abc", 7)
+    cloud.answers(
+        "group-default", 10, *(event(at, at, message="hello", token=token) for at, token in enumerate(tokens))
+    )
+    cloud.answers("group-gpu", 5)
+    assert [line.branch for line in cloud.page(10).lines] == ["", "0/3.12", "0/3.12/5.0", "", ""]
+
+
 def test_a_full_page_goes_on_where_it_ended() -> None:
     cloud = Cloud()
     cloud.answers("group-default", 1, event(1, 10, message="a"), token="more")

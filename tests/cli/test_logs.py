@@ -64,7 +64,8 @@ def test_following_ends_when_the_server_stays_away(monkeypatch: pytest.MonkeyPat
 
 def test_lines_are_json_that_every_terminal_can_print(capsys: pytest.CaptureFixture[str]) -> None:
     """One that cannot print ä got a question mark in its place."""
-    line = {"at": "2026-03-01T13:00:00.000Z", "level": "info", "step": "a", "attempt": 1, "message": "ä"}
+    line = {"at": "2026-03-01T13:00:00.000Z", "level": "info", "step": "a", "branch": "0/3.1", "attempt": 1,
+            "message": "ä"}  # fmt: skip
     logs._print(line, True)
     told = capsys.readouterr().out
     assert (told.isascii(), json.loads(told)) == (True, line)

@@ -66,6 +66,18 @@ def double(n):
 async def counter(ctx, n: int):
     ctx.log.info("begins")
     return await ctx.step(double, n)
+
+
+@workflow
+async def mapped(ctx, items: list[int]):
+    return await ctx.map(double, items)
+"""
+EACH = """
+workflow: each
+nodes:
+  begin: {transitions: [{to: double, foreach: "{{ input.items }}", as: n}]}
+  double: {run: python:counter.double, input: {n: "{{ state.n }}"}, timeout: 10s, transitions: [{to: join}]}
+  join: {fan_in: {policy: all}}
 """
 TALK = """
 workflow: talk
@@ -103,7 +115,8 @@ timeline:
 def dev(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dev]:
     folder = tmp_path_factory.mktemp("logs")
     for name, text in (("talk.py", STEPS), ("talk.yaml", TALK), ("counter.py", FUNCTION), ("quiet.yaml", QUIET),
-                       ("refused.yaml", REFUSED), ("handled.yaml", HANDLED), ("retried.yaml", RETRIED)):  # fmt: skip
+                       ("each.yaml", EACH), ("refused.yaml", REFUSED), ("handled.yaml", HANDLED),
+                       ("retried.yaml", RETRIED)):  # fmt: skip
         (folder / name).write_text(text)
     dev = Dev(folder, folder / ".data")
     yield dev
@@ -176,6 +189,21 @@ def test_logs_are_followed_until_the_run_ends(dev: Dev) -> None:
     run_id = _ran(dev, "counter", {"n": 3})
     told = [json.loads(line) for line in _logs(dev, run_id, "--follow", "--json").splitlines()]
     assert [(line["step"], line["message"]) for line in told] == [(None, "begins"), ("double", "doubling 3")]
+
+
+@pytest.mark.parametrize("workflow", ["each", "mapped"])
+def test_the_lines_of_a_fork_name_their_branches(dev: Dev, workflow: str) -> None:
+    """As the list of the branches does, which has the item of each branch of a definition."""
+    run_id = _ran(dev, workflow, {"items": [4, 5]})
+    lines = [json.loads(line) for line in _logs(dev, run_id, "--json").splitlines()]
+    listed = dev.call("GET", f"/runs/{run_id}/branches?fork=0/0")[1]["items"]
+    told = {line["message"]: line["branch"] for line in lines}
+    assert told == {f"doubling {n}": one["id"] for n, one in zip((4, 5), listed, strict=True)}
+    assert all(line["step"] == "double" for line in lines)
+    assert f"double {listed[0]['id']}  doubling 4" in _logs(dev, run_id)
+    assert any(
+        line.endswith(f" {short(run_id)} double {listed[1]['id']}: doubling 5") for line in dev.errors.splitlines()
+    )
 
 
 def test_lines_are_kept_out_of_records(dev: Dev) -> None:

@@ -19,7 +19,7 @@ from stepwell.definition.graph import Json
 from stepwell.errors import InvalidInput, PortError
 from stepwell.limits import LOG_CALLS
 from stepwell.runtime.starts.admission import place_in
-from stepwell.runtime.stores.log_lines import Asked, LogLine, LogPage
+from stepwell.runtime.stores.log_lines import Asked, LogLine, LogPage, branch_of
 
 _TRIES = 3  # the caller waits
 
@@ -91,7 +91,8 @@ def _line(event: Mapping[str, Any], run_id: str) -> LogLine | None:
         text = f"{text}\n{trace}"
     name = event.get("eventId") or f"{event['timestamp']} {event['message']}"  # the emulator gives none
     return LogLine(str(name), int(event["timestamp"]), str(line.get("level", "")).lower(),
-                   str(line.get("step") or ""), _attempt(line.get("attempt")), text)  # fmt: skip
+                   str(line.get("step") or ""), _attempt(line.get("attempt")), text,
+                   branch_of(line.get("token")))  # fmt: skip
 
 
 def _attempt(told: Json) -> int:

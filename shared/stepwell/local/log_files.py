@@ -59,7 +59,8 @@ class LogFile(RotatingFileHandler):
         about = about_of(record)
         self._last = max(time.time_ns(), self._last + 1)  # the lock of `handle` is held
         line = {"id": self._last, "level": record.levelname.lower(), "run_id": about.run_id, "step": about.step,
-                "attempt": about.attempt, "message": super().format(record)[:LOG_LINE_CHARACTERS]}  # fmt: skip
+                "branch": about.branch, "attempt": about.attempt,
+                "message": super().format(record)[:LOG_LINE_CHARACTERS]}  # fmt: skip
         return json.dumps(line)
 
     def forget(self, gone_of: Callable[[RunIds], RunIds]) -> None:
@@ -211,4 +212,5 @@ def _run_of(line: str) -> str:
 
 def _line(found: dict[str, Any]) -> LogLine:
     at_ms = found["id"] // 1_000_000
-    return LogLine(str(found["id"]), at_ms, found["level"], found["step"], found["attempt"], found["message"])
+    branch = found.get("branch", "")  # lines of an earlier release have none
+    return LogLine(str(found["id"]), at_ms, found["level"], found["step"], found["attempt"], found["message"], branch)

@@ -22,6 +22,7 @@ from stepwell.runtime.log.logbook import Logbook
 from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.steps.port import StepCall, Steps, Updated, WriteRecord
 from stepwell.runtime.steps.secrets import READ, masked_text
+from stepwell.runtime.stores.log_lines import branch_of
 
 PRINTED = "stepwell.print"
 OF_USERS = frozenset({"stepwell.step", "stepwell.workflow", PRINTED})  # other loggers of that name are the engine's
@@ -39,6 +40,7 @@ class About:
     run_id: str
     step: str = ""
     attempt: int = 0
+    branch: str = ""
     begun: list[str] = field(default_factory=list)  # of a printed line, until it ends
     _before: About | None = None
 
@@ -67,11 +69,11 @@ class LoggedSteps:
 
     async def run(self, call: StepCall) -> Outcome:
         tell_held()
-        with About(call.run_id, call.node, call.attempt):
+        with _about(call):
             return await self._steps.run(call)
 
     async def run_in_session(self, call: StepCall, at: Standing, logbook: Logbook) -> Outcome | None:
-        with About(call.run_id, call.node, call.attempt):
+        with _about(call):
             return await self._steps.run_in_session(call, at, logbook)
 
     async def asked(self, at: Standing, logbook: Logbook) -> Standing:
@@ -85,6 +87,10 @@ class LoggedSteps:
     async def updated(self, at: Standing, logbook: Logbook, asked: Record, write: WriteRecord) -> Updated:
         with About(at.run_id):
             return await self._steps.updated(at, logbook, asked, write)
+
+
+def _about(call: StepCall) -> About:
+    return About(call.run_id, call.node, call.attempt, branch_of(call.token))
 
 
 def _say(text: str, about: About) -> None:
@@ -128,7 +134,7 @@ def about_of(record: logging.LogRecord) -> About:
     about = _ABOUT.get() or About("")
     given: dict[str, Any] = {name: getattr(record, name, None) or None for name in ("run_id", "step", "attempt")}
     attempt = given["attempt"] if isinstance(given["attempt"], int) else about.attempt
-    return About(str(given["run_id"] or about.run_id), str(given["step"] or about.step), attempt)
+    return About(str(given["run_id"] or about.run_id), str(given["step"] or about.step), attempt, about.branch)
 
 
 class OwnFrames(logging.Formatter):
@@ -157,5 +163,6 @@ class Lines(OwnFrames):
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the standard library's name
         about, is_users = about_of(record), record.name in OF_USERS or not record.name.startswith("stepwell.")
         if about.run_id and is_users:
-            record.message = f"{short(about.run_id)}{f' {about.step}' if about.step else ''}: {record.message}"
+            whose = " ".join(filter(None, (short(about.run_id), about.step, about.branch)))
+            record.message = f"{whose}: {record.message}"
         return super().formatMessage(record)

@@ -76,10 +76,10 @@ def _late(at: str) -> str:
 
 def _print(line: JsonObject, as_json: bool) -> None:
     if as_json:
-        told = {name: line[name] for name in ("at", "level", "step", "attempt", "message")}
+        told = {name: line.get(name) for name in ("at", "level", "step", "branch", "attempt", "message")}
         typer.echo(json.dumps(told))  # in ASCII, as all JSON here
         return
-    moment, step = parse_time(line["at"]), str(line["step"] or "")
+    moment, step = parse_time(line["at"]), " ".join(str(one) for one in (line["step"], line.get("branch")) if one)
     attempt = f" try {line['attempt']}" if line["attempt"] > 1 else ""
     out = console()
     out.print(exactly(moment, datetime.now(UTC)) if moment else "", style="dim", end="  ")

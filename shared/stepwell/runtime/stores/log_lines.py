@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Protocol
 
+from stepwell.engine.records import ROOT
 from stepwell.values import dataclass
+
+_BRANCH = re.compile(rf"{ROOT}(/\d+\.\d+)+", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
 class LogLine:
-    """One line. Its `id` is unique within the run."""
+    """One line. Its `id` is unique within the run. `branch`: whose code logged it; "" if it is the run's own."""
 
     id: str
     at_ms: int
@@ -18,6 +22,12 @@ class LogLine:
     step: str
     attempt: int
     message: str
+    branch: str = ""
+
+
+def branch_of(token: object) -> str:
+    """Returns the branch that a line is of, by the token that it names; "" for the run's own, and for what is none."""
+    return token if isinstance(token, str) and _BRANCH.fullmatch(token) else ""
 
 
 @dataclass(frozen=True, slots=True)
