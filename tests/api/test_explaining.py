@@ -187,8 +187,19 @@ nodes:
 """
 
 
-def test_a_fork_whose_branches_wait_for_a_limit_counts_them_and_names_it() -> None:
-    """They are read to be counted where they are more than one page."""
+@pytest.mark.parametrize("width", [600, 1_200])
+def test_a_fork_of_too_many_branches_to_be_read_names_the_limit_that_holds_them_back(width: int) -> None:
+    told = explained_amid_scan(width)
+    assert re.match(rf"It waits for the {width} branches of begin, which meet at gather: .*\d+ waiting, "
+                    r"(some )?for the limit ocr\.", told["why"])  # fmt: skip
+    assert [one["detail"] for one in told["wakers"]] == [
+        "GET /limits/ocr shows who has its permits",
+        "GET /runs/scan-1/branches?status=waiting lists the branches that wait",
+    ]
+
+
+def explained_amid_scan(width: int) -> Any:
+    """What is explained of a run while one of its branches has the only permit."""
     world = World(SCAN)
     world.parts.catalog.limits = {"ocr": Limit(1)}
     seen: list[dict[str, Any]] = []
@@ -200,8 +211,14 @@ def test_a_fork_whose_branches_wait_for_a_limit_counts_them_and_names_it() -> No
         return Outcome("text")
 
     world.steps.functions["python:m.ocr"] = ocr
-    world.start("scan", run_id="scan-1", input=[*range(120)])
+    world.start("scan", run_id="scan-1", input=[*range(width)])
     (told,) = seen
+    return told
+
+
+def test_a_fork_whose_branches_wait_for_a_limit_counts_them_and_names_it() -> None:
+    """They are read to be counted where they are more than one page."""
+    told = explained_amid_scan(120)
     assert re.match(r"It waits for the \d+ branches of begin, which meet at gather: .*\d+ waits? for the limit ocr\.",
                     told["why"])  # fmt: skip
     assert [one["detail"] for one in told["wakers"]] == [

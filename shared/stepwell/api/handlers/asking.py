@@ -22,7 +22,7 @@ from stepwell.api.requests import (
     RunsQueryString,
     WholeListQueryString,
 )
-from stepwell.api.runs.branches import find_branches, read_branches
+from stepwell.api.runs.branches import find_branches, read_branches, read_forks
 from stepwell.api.runs.children import child_runs, made_of, page_of, read_statuses
 from stepwell.api.runs.entered import states_entered
 from stepwell.api.runs.explain import explain
@@ -183,7 +183,7 @@ async def get_explanation(call: Call) -> Answer:
     last = await last_entry(service, at)
     statuses = await read_statuses(service, at)
     pause = None if at.token.ended else await call.parts.workflow_pauses.of(at.run.workflow)
-    forks = () if at.branches or fork_at(at.token) is None else await service.survey(at)  # too many for its log
+    forks = () if at.branches or fork_at(at.token) is None else await read_forks(service, at)  # too many for its log
     explanation = explain(at, call.parts.ports.clock.now_ms(), last, statuses, pause, forks)
     explanation = await with_updates(explanation, call.parts.ports)
     if call.identity.name:

@@ -22,9 +22,11 @@ from stepwell.engine.records import Status
 from stepwell.engine.token import StepView, Token
 from stepwell.limits import PAGE_ITEMS_MAX
 from stepwell.runtime.calls.service import Service
+from stepwell.runtime.calls.survey import Surveyed
 from stepwell.runtime.log.standing import Standing
 
 BRANCHES_LOOKED_AT = 2_000  # read for one page with a status filter: one query for each hundred
+WAITING_TOLD = 50  # waiting branches of a wide fork, by which an explanation tells what they wait for
 _MAY_BE_UNDONE = frozenset({Status.COMPENSATING, Status.COMPENSATED, Status.FAILED})
 
 
@@ -139,6 +141,16 @@ def branch_status(at: Standing, *, is_paused: bool) -> Status:
     if token.last is None and not at.may_begin:
         return Status.PENDING
     return Status.PAUSED if is_paused and may_rest(token) else Status.RUNNING
+
+
+async def read_forks(service: Service, at: Standing) -> list[Surveyed]:
+    """Returns a run's forks. Of a wide one that the run is at, some of the branches that wait are read too."""
+    found, own = list(await service.survey(at)), fork_id(at.token.id, at.token.slot)
+    for place, one in enumerate(found):
+        if one.id == own and any(counts.get(Status.WAITING.value) for counts in one.counts.values()):
+            some, _ = await find_branches(service, at.run_id, own, 0, WAITING_TOLD, {Status.WAITING})
+            found[place] = replace(one, some_waiting=tuple(branch.token for branch in some))
+    return found
 
 
 async def find_branches(

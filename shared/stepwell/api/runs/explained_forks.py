@@ -19,6 +19,7 @@ from stepwell.engine.waits.limit import limit_named
 from stepwell.runtime.calls.survey import Surveyed
 from stepwell.runtime.log.standing import Standing
 
+_WAITING = Status.WAITING.value
 _OVER = (Status.COMPLETED, Status.FAILED, Status.CANCELLED)
 
 
@@ -35,6 +36,10 @@ class Tally:
             self._count(at, token, is_live=token.id in live)
         for counts in read.counts.values() if read is not None and not at.branches else ():
             self._counts.update(counts)
+        self._counts = +self._counts  # without what is none
+        self._read = dict.fromkeys(_awaited(one) for one in read.some_waiting) if read is not None else {}
+        self._is_all = read is not None and len(read.some_waiting) == self._counts[_WAITING]
+        self._named = [*self._limits, *(limit for limit, _ in self._read if limit)]
 
     def _count(self, at: Standing, token: Token, *, is_live: bool) -> None:
         if token.end is not None:
@@ -54,18 +59,34 @@ class Tally:
         if len(self._counts) + len(self._limits) < 2:
             return ""
         over = [one.value for one in _OVER if one.value in self._counts]
-        names = [*over, *sorted(self._counts.keys() - set(over))]
+        names = [*over, *sorted(self._counts.keys() - {*over})]
         waits = {f"wait for the limit {name}": count for name, count in self._limits.items()}
-        return ", ".join(_counted(name, count) for name, count in ({n: self._counts[n] for n in names} | waits).items())
+        whole = {name: self._counts[name] for name in names} | waits
+        return ", ".join(self._told(name, count) for name, count in whole.items())
+
+    def _told(self, name: str, count: int) -> str:
+        """A count in words; of the waiting branches of a wide fork, with what those wait for that were read."""
+        if name != _WAITING or not self._read:
+            return _counted(name, count)
+        whose = "" if self._is_all else "some "
+        return f"{count} waiting, {whose}for {' and '.join(text for _, text in self._read)}"
 
     def wakers(self, run_id: str) -> Iterator[Waker]:
         """Yields what shows the line of each limit, and the branches."""
-        for name in self._limits:
-            detail = f"GET /limits/{name.partition('/')[0]} shows who has its permits"
-            yield Waker(what="limit", at=None, detail=detail)
+        for name in dict.fromkeys(one.partition("/")[0] for one in self._named):
+            yield Waker(what="limit", at=None, detail=f"GET /limits/{name} shows who has its permits")
         waits = self._limits or any(name == "waiting" or name.startswith("wait ") for name in self._counts)
         listed = "?status=waiting lists the branches that wait" if waits else " lists the branches"
         yield Waker(what="branch", at=None, detail=f"GET /runs/{run_id}/branches{listed}")
+
+
+def _awaited(token: Token) -> tuple[str, str]:
+    """Returns the limit that a branch waits for, "" for another wait, and what it waits for in words."""
+    if token.parked is None:
+        return "", "nothing"
+    if is_for_limit(token.parked):
+        return limit_named(token.parked), f"the limit {limit_named(token.parked)}"
+    return "", shown_kind(token, token.parked)
 
 
 def _counted(name: str, count: int) -> str:

@@ -32,7 +32,10 @@ from stepwell.values import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Surveyed:
-    """A fork, with all its branches, or, if it is a wide one, with counts in place of branches."""
+    """A fork, with all its branches, or, if it is a wide one, with counts in place of branches.
+
+    `some_waiting`: of a wide one, some of the branches that wait, if they were read.
+    """
 
     id: str
     node: str
@@ -43,6 +46,7 @@ class Surveyed:
     counts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)  # by branches' first node, by status
     inner: tuple[Surveyed, ...] = ()
     names: tuple[str, ...] = ()  # of the operations that a durable function's tasks began
+    some_waiting: tuple[Token, ...] = ()
 
 
 def may_fork(graph: Graph) -> bool:
