@@ -27,6 +27,7 @@ interface Segment {
 
 interface Row {
   name: string;
+  step: string; // of its entries: a wait of the same name as a step has its kind in its name
   from: number;
   to: number;
   segments: Segment[];
@@ -42,7 +43,7 @@ export function Timeline({ run, history: { entries, hasMore }, chosen, choose }:
     <Card title="Timeline" aside={<Took run={run} />} class="o-timeline">
       <div class="timeline">
       {rows.map((row) => (
-        <button type="button" key={row.name} class={row.name === chosen ? "row is-chosen" : "row"} aria-pressed={row.name === chosen} onClick={() => choose(row.name === chosen ? "" : row.name)}>
+        <button type="button" key={row.name} class={row.step === chosen ? "row is-chosen" : "row"} aria-pressed={row.step === chosen} onClick={() => choose(row.step === chosen ? "" : row.step)}>
           <span class="name">{row.name}</span>
           {row.to && row.to < from ? <Kept /> : <Track row={row} from={from} to={to} />}
           <span class="took">{span(((row.to || now) - row.from) / 1000)}</span>
@@ -92,6 +93,7 @@ function merged(segments: Segment[], leastMs: number): Segment[] {
 function rowsOf(run: Run, entries: Entry[], hasMore: boolean): Row[] {
   const rows = new Map<string, Row>();
   const open = new Map<string, Segment>(); // by token and step
+  const latest = new Map<string, Row>(); // the row of the newest segment, likewise
   let undoneMs = 0; // when the last compensation ended
   const isCompleted = run.status === "completed";
   for (const entry of withOwnWaits(entries)) {
@@ -113,14 +115,16 @@ function rowsOf(run: Run, entries: Entry[], hasMore: boolean): Row[] {
       if (isCompleted && failedInBranch(entry)) [going.tone, going.what] = ["is-tolerated", `${going.what}, failed, tolerated`];
       open.delete(key);
     } else if (entry.type === "step.failed") {
-      const last = rows.get(entry.step)?.segments.at(-1); // a wait whose timer fired has ended, and failed by it
+      const last = (latest.get(key) ?? rows.get(entry.step))?.segments.at(-1); // a wait whose timer fired has ended, and failed by it
       if (last) last.tone = isCompleted && failedInBranch(entry) ? "is-tolerated" : "is-failed";
     }
     if (!OPENS.test(entry.type)) continue;
     const tone = entry.type === "step.started" ? "is-running" : "is-waiting";
     const segment = { from: at, to: 0, tone, what: entry.type === "step.started" ? `attempt ${entry.attempt ?? 1}` : entry.type };
+    const here = row(rows, rowName(run, entry), at, entry.step);
     open.set(key, segment);
-    row(rows, entry.step, at).segments.push(segment);
+    latest.set(key, here);
+    here.segments.push(segment);
   }
   for (const [name, step] of Object.entries(run.steps)) {
     if (!step.started_at || rows.has(name)) continue;
@@ -177,8 +181,15 @@ function joined(open: Map<string, Segment>, entry: Entry): void {
   }
 }
 
-function row(rows: Map<string, Row>, name: string, from: number): Row {
-  const found = rows.get(name) ?? { name, from, to: 0, segments: [] };
+/** The name of a row, as the run's steps have it: a wait that shares its name with a step has its kind behind that. */
+function rowName(run: Run, { type, step, data }: Entry): string {
+  const told = data as { for?: string } | null;
+  const name = `${step} (${told?.for ?? type.split(".")[0]})`;
+  return type !== "step.started" && run.steps[name] ? name : (step ?? "");
+}
+
+function row(rows: Map<string, Row>, name: string, from: number, step = name): Row {
+  const found = rows.get(name) ?? { name, step, from, to: 0, segments: [] };
   rows.set(name, found);
   return found;
 }

@@ -47,6 +47,11 @@ async def table(ctx: WorkflowContext):
     await ctx.step(stir)
 
 @workflow
+async def tasted(ctx: WorkflowContext):
+    await ctx.step(taste)
+    await ctx.approval("taste")
+
+@workflow
 async def served(ctx: WorkflowContext):
     await ctx.event("hungry")
     await ctx.step(taste)
@@ -61,6 +66,15 @@ def dev(browser: Chromium, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     dev = Dev(place / "workflows", place / "data")
     yield dev
     dev.end(signal.SIGKILL)
+
+
+def test_the_timeline_has_a_row_for_a_step_and_one_for_an_approval_of_its_name(dev: Dev, page: Page) -> None:
+    run_id = reaches(dev, start(dev, "tasted", {}), "waiting")
+    page.goto(f"{dev.url}/#/runs/{run_id}")
+    rows = page.locator(".timeline .row .name")
+    expect(rows).to_have_text(["taste", "taste (approval)"])
+    rows.last.click()
+    expect(page.locator(".entry", has_text="approval.requested")).to_have_count(1)
 
 
 def drawn(graph: Locator) -> dict[str, str]:

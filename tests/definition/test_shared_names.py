@@ -45,7 +45,7 @@ def test_an_approval_with_the_name_of_a_step_is_told_with_its_line(operation: st
     for before, after, line in ((operation, approval, 7), (approval, operation, 6)):
         (problem,) = found(before, after)
         assert (problem.code, problem.severity, problem.line) == ("shared_name", "warning", line)
-        assert problem.message == f"a step and an approval of flow are both called '{name}', and share a row of the run"
+        assert problem.message == f"a step and an approval of flow are both called '{name}', and are easily confused"
 
 
 @pytest.mark.parametrize(

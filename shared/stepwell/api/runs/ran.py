@@ -9,6 +9,7 @@ from datetime import datetime
 from typing_extensions import TypedDict
 
 from stepwell.api.runs.dags import is_done, step_views
+from stepwell.api.runs.shared_rows import Row, labelled, own_rows, tells_waits, wait_in
 from stepwell.api.runs.states import begun_phase, fork_at, is_shown_waiting, status_of, wait_of
 from stepwell.api.runs.steps import StepResult, step_result, time_of
 from stepwell.definition.durations import span
@@ -178,13 +179,15 @@ def steps_of(at: Standing, forks: Sequence[Surveyed]) -> dict[str, StepResult]:
 
     For a DAG, returns every step. A step that ran in branches has `branches`: how many are in each status.
     """
-    own = _own(at)
-    found = {name: step_result(step) for name, step in own.items()}
-    for name, (views, counts) in _in_branches(at.graph, _inner(forks) if at.graph.dependencies else forks).items():
-        if name in own:
-            views.append(own[name])
-            counts[own[name].status] += 1
-        found[name] = summed(views, _over(counts) if at.token.ended else counts)
+    own = own_rows(at, _own(at))
+    rows = {row: step_result(step) for row, step in own.items()}
+    in_branches = _in_branches(at.graph, _inner(forks) if at.graph.dependencies else forks, apart=tells_waits(at))
+    for row, (views, counts) in in_branches.items():
+        if row in own:
+            views.append(own[row])
+            counts[own[row].status] += 1
+        rows[row] = summed(views, _over(counts) if at.token.ended else counts)
+    found = labelled(rows)
     found = {name: one for name, one in found.items() if at.graph.seen_as(name) == name}
     return found if at.graph.dependencies else dict(sorted(found.items(), key=_began))
 
@@ -218,27 +221,30 @@ def _inner(forks: Iterable[Surveyed]) -> list[Surveyed]:
     return [inner for fork in forks for inner in fork.inner]
 
 
-def _in_branches(graph: Graph, forks: Iterable[Surveyed]) -> dict[str, tuple[list[StepView], Counter[str]]]:
-    """By node: what is known of each branch's step there, and how many are in each status."""
-    found: dict[str, tuple[list[StepView], Counter[str]]] = {}
+def _in_branches(
+    graph: Graph, forks: Iterable[Surveyed], *, apart: bool
+) -> dict[Row, tuple[list[StepView], Counter[str]]]:
+    """By node: what is known of each branch's step there, and how many are in each status. `apart`: the waits are."""
+    found: dict[Row, tuple[list[StepView], Counter[str]]] = {}
     for fork in forks:
-        for name, view in _views(graph, fork):
-            views, counts = found.setdefault(name, ([], Counter()))
+        for kind, name, view in _views(graph, fork):
+            views, counts = found.setdefault((name, kind if apart else ""), ([], Counter()))
             views.append(view)
             counts[view.status] += 1
         for name, by_status in fork.counts.items():
             node = fork.node if fork.fork.is_awaited and not fork.names else name
-            found.setdefault(node, ([], Counter()))[1].update(by_status)
-        for name, (views, counts) in _in_branches(graph, fork.inner).items():
-            there = found.setdefault(name, ([], Counter()))
+            found.setdefault((node, ""), ([], Counter()))[1].update(by_status)
+        for row, (views, counts) in _in_branches(graph, fork.inner, apart=apart).items():
+            there = found.setdefault(row, ([], Counter()))
             there[0].extend(views)
             there[1].update(counts)
     return found
 
 
-def _views(graph: Graph, fork: Surveyed) -> Iterator[tuple[str, StepView]]:
+def _views(graph: Graph, fork: Surveyed) -> Iterator[tuple[str, str, StepView]]:
     for index, branch in enumerate(fork.branches):
-        yield from views_in(graph, fork, index, branch)
+        kind = wait_in(branch.parked)
+        yield from ((kind, name, view) for name, view in views_in(graph, fork, index, branch))
 
 
 def views_in(graph: Graph, fork: Surveyed, index: int, branch: Token) -> Iterator[tuple[str, StepView]]:

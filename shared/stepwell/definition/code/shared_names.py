@@ -1,4 +1,4 @@
-"""Approvals of a durable function that have the name of one of its steps: a run's view has one row for each name."""
+"""Approvals of a durable function that have the name of one of its steps, and are easily taken for it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def shared_names(function: Function, code: Code) -> Iterator[Problem]:
     for call in calls:
         kind = _text(_given(call, "type", 0)) if operation_of(call) == "approval" else ""
         if kind in steps:
-            message = f"a step and an approval of {function.name} are both called {kind!r}, and share a row of the run"
+            message = f"a step and an approval of {function.name} are both called {kind!r}, and are easily confused"
             hint = "give the approval another `type`, or the step another `name`"
             yield problem_at(call, function.module.file, "shared_name", message, hint, "warning")
 
