@@ -15,6 +15,7 @@ from stepwell.engine.records import Topic
 from stepwell.errors import NotFound, PortError
 from stepwell.runtime.calls import dead
 from stepwell.runtime.log.messages import Deadline, Publish, Wake, to_json
+from stepwell.runtime.log.retries import again
 from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.ports import Event, Lane
 from tests.contract.emulated import NO_WAIT, AwsQueue, answer, aws_queue
@@ -75,10 +76,10 @@ def test_what_is_sent_back_goes_to_its_own_queue_and_counts_anew(letters: Dead) 
     deadline = letters.send({**to_json(Deadline("run_2")), "republished": 24})
     odd = letters.send("not json")
     assert run_now(letters.port.send_back(frozenset({wake, "other"}))) == [wake]
-    assert letters.lane(Lane.WORK) == [to_json(Wake("run_1", 3))]
+    assert letters.lane(Lane.WORK) == [again(to_json(Wake("run_1", 3)))]
     assert letters.shown().keys() == {deadline, odd}
     assert run_now(letters.port.send_back(None)) == [deadline]
-    assert letters.lane(Lane.RESUME) == [to_json(Deadline("run_2"))]
+    assert letters.lane(Lane.RESUME) == [again(to_json(Deadline("run_2")))]
     assert letters.shown().keys() == {odd}
 
 

@@ -37,7 +37,7 @@ def test_a_message_that_failed_five_times_is_a_dead_letter_and_is_sent_back_anew
     while again is not None and again.message["type"] != "deadline":
         again = queue.receive(ALL_LANES, NOW_MS, 1_000)
     assert again is not None
-    assert (again.deliveries, again.message) == (1, {"type": "deadline", "run_id": "r1", "v": 2})
+    assert (again.deliveries, again.message) == (1, {"type": "deadline", "run_id": "r1", "v": 2, "again": True})
     assert run_now(dead.send_back(frozenset({"99"}))) == []
     assert run_now(dead.delete(frozenset({"99", str(odd["id"])}))) == [odd["id"]]
     assert run_now(dead.letters(10)) == []

@@ -13,6 +13,7 @@ from stepwell.engine.waits import event_topic
 from stepwell.errors import PortError
 from stepwell.limits import DAY_MS, MINUTE_MS
 from stepwell.memory.inbox import ALL_LANES, Delivery
+from stepwell.runtime.calls.dead import sent_back
 from stepwell.runtime.dispatch import dispatch, put_off
 from stepwell.runtime.log.door import Unlimited
 from stepwell.runtime.log.messages import Publish, Timer, to_json
@@ -153,4 +154,22 @@ def test_a_message_that_was_put_off_amid_its_work_goes_on_there() -> None:
     [again] = due(world)
     assert (again.deliveries, again.message[AGAIN]) == (1, True)
     handle(world, again.lane, again.message)
+    assert world.header(run_id).status == "completed"
+
+
+def test_a_dead_letter_that_a_person_sends_back_goes_on_where_its_worker_failed() -> None:
+    """It is delivered for the first time once more, though its worker had written a record."""
+    world = World(STEPS)
+    run_id = world.start()
+    wake = taken(world)
+
+    def away(*_: object) -> None:
+        raise PortError("away")
+
+    world.store.before["append"] = lambda *_: world.store.before.update(append=away)  # the second
+    with pytest.raises(PortError):
+        handle(world, Lane.WORK, wake)
+    world.store.before.clear()
+    lane, body = sent_back(wake)
+    handle(world, lane, body)
     assert world.header(run_id).status == "completed"

@@ -95,8 +95,11 @@ async def letter(dead: DeadQueue, letter_id: str, limit: int) -> Letter:
 
 
 def sent_back(body: Mapping[str, Json]) -> tuple[Lane, Mapping[str, Json]]:
-    """Returns the lane for a message, and its body with fresh counts. Raises EngineFault, NewerFormat."""
-    return retries.lane_of(from_json(body)), retries.fresh(body)
+    """Returns the lane for a message, and its body with fresh counts, as that of a message whose worker may have begun.
+
+    Raises EngineFault, NewerFormat.
+    """
+    return retries.lane_of(from_json(body)), retries.again(retries.fresh(body))
 
 
 def is_readable(letter: Letter) -> bool:
