@@ -103,8 +103,19 @@ def test_an_update_that_returns_what_it_does_not_await_is_answered_so(flows: Flo
         "while len(seen) < 2:\n        seen.append(1)\n        if len(seen) == 1: ctx.query('a', lambda: 1)\n"
         "        else: ctx.query('a', lambda: 2)\n        await ctx.sleep(1)\n    return 7",
         "ctx.query('add', lambda: 1)\n    " + ADD + "return 7",
+        ADD + "if not seen:\n        ctx.update('add', lambda n: 1)\n    return 7",
+        "for n in range(2):\n        if n == 0: ctx.query('a', lambda: 1)\n"
+        "        else: ctx.query('a', lambda: 2)\n    return 7",
     ],
-    ids=["after an await", "after an await that was passed over", "in a loop", "in turns", "a query and an update"],
+    ids=[
+        "after an await",
+        "after an await that was passed over",
+        "in a loop",
+        "in turns",
+        "a query and an update",
+        "by a choice",
+        "by a choice in a loop",
+    ],
 )
 def test_handlers_that_take_turns_are_left_alone(flows: Flows, body: str) -> None:
     kit = flows(HEAD.replace("BODY", body))

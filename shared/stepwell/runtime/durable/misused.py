@@ -20,6 +20,7 @@ from stepwell.runtime.steps.binding import CONTEXT
 
 # Patches, as a record has them; no names that users can give.
 _CONDITION, _CONTEXT, _TWICE = "stepwell:condition", "stepwell:context", "stepwell:twice"
+_JUMPS = frozenset({*dis.hasjrel, *dis.hasjabs})  # `await` is one, too
 _CHOSEN = "such as lambda: len(items) > 1"
 
 
@@ -70,6 +71,7 @@ def check_registered_once(session: FunctionSession, kind: str, name: str) -> Non
     """Raises InvalidInput for a handler that replaces one of its name before anybody can have called that.
 
     Nobody can if the function awaited nothing since, and has no `await` that it may have passed over between the two.
+    One that replaces it by a choice, such as `if special:`, is meant to.
     """
     place = caller()
     if place is None:
@@ -79,11 +81,15 @@ def check_registered_once(session: FunctionSession, kind: str, name: str) -> Non
     turn, first, line = session.registered.get((kind, name), (None, code, last))
     session.registered[kind, name] = (loop.since, code, last)
     is_again = turn == loop.since and first is code and line < last
-    if is_again and not _awaits_between(code, line, last) and in_force(_TWICE):
+    if is_again and not _jumps_between(code, line, last) and in_force(_TWICE):
         message = f"the {kind} {name!r} of line {line} is replaced by this one, and never called"
         raise InvalidInput(message, code="duplicate_handler", hint="give one of them another name")
 
 
-def _awaits_between(code: CodeType, line: int, last: int) -> bool:
-    found = (one.positions for one in dis.get_instructions(code) if one.opname == "SEND")
-    return any(one is not None and one.lineno is not None and line <= one.lineno <= last for one in found)
+def _jumps_between(code: CodeType, line: int, last: int) -> bool:
+    """Tells whether the code awaits, or may take one way or another, after this line and up to the last."""
+    found = list(dis.get_instructions(code))
+    lines = {one.offset: one.positions.lineno for one in found if one.positions is not None}
+    jumps = [one for one in found if one.opcode in _JUMPS]
+    places = [*(lines.get(one.offset) for one in jumps), *(lines.get(one.argval) for one in jumps)]
+    return any(place is not None and line < place <= last for place in places)
