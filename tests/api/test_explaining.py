@@ -225,3 +225,24 @@ def test_a_fork_whose_branches_wait_for_a_limit_counts_them_and_names_it() -> No
         "GET /limits/ocr shows who has its permits",
         "GET /runs/scan-1/branches?status=waiting lists the branches that wait",
     ]
+
+
+def test_a_paused_run_that_left_the_line_of_a_limit_asks_again_without_the_pause() -> None:
+    world = World("workflow: scan\ntimeline: [{name: ocr, run: python:m.ocr, throttle: ocr}]\n")
+    world.parts.catalog.limits = {"ocr": Limit(1)}
+
+    def ocr(call: StepCall) -> Outcome:
+        if call.run_id == "scan-1":
+            world.start("scan", run_id="scan-2")
+            world.drain()
+            assert world.post("/runs/scan-2/pause", {}).status == 200
+        return Outcome("text")
+
+    world.steps.functions["python:m.ocr"] = ocr
+    world.start("scan", run_id="scan-1")
+    world.drain()
+    assert (
+        world.get("/runs/scan-2/explain")
+        .json["why"]
+        .endswith("Without the pause: It asks again for the limit ocr, whose line it left for a pause.")
+    )

@@ -36,11 +36,13 @@ from stepwell.engine.entries import Entry, entry_json
 from stepwell.engine.forks.marks import is_waiting
 from stepwell.engine.holding import can_be_held
 from stepwell.engine.limits.permits import Held
+from stepwell.engine.limits.throttles import leaves_line
 from stepwell.engine.names import iso
 from stepwell.engine.records import Fork, Kind, RetryAt, Status
 from stepwell.engine.starts import is_open
 from stepwell.engine.table import Phase
 from stepwell.engine.token import Token
+from stepwell.engine.waits.limit import limit_named
 from stepwell.engine.writing import deadline_ms
 from stepwell.runtime.calls.survey import Surveyed
 from stepwell.runtime.log.standing import Standing
@@ -309,10 +311,18 @@ def _running(at: Standing, now_ms: int) -> Why:
     is_over = not token.attempt and token.node not in at.graph.nodes  # an operation of a function, that has ended
     node = at.graph.start if is_over else token.node
     since_ms = token.last_ms or at.header.started_ms
-    if (known := _retry(token, now_ms) or _begun(token, now_ms)) is not None:
+    if (known := _retry(token, now_ms) or _begun(token, now_ms) or _out_of_line(token)) is not None:
         return known
     text = f"A worker has it, or is about to get it: {node}, attempt {token.attempt + 1}, since {iso(since_ms)}."
     return Why(text, (QUEUE,), since_ms, in_queue=True)
+
+
+def _out_of_line(token: Token) -> Why | None:
+    """Explains a token that left the line of a limit for a pause, and has not asked again; None for any other."""
+    if token.last is None or token.parked is None or not leaves_line(token.last):
+        return None
+    text = f"It asks again for the limit {limit_named(token.parked)}, whose line it left for a pause."
+    return Why(text, (QUEUE,), token.last.at_ms, in_queue=True)
 
 
 def _retry(token: Token, now_ms: int) -> Why | None:
