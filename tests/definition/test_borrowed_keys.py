@@ -57,6 +57,20 @@ def hints(text: str) -> list[str]:
         ),
         (_NODE % "fan_in: {tolerate: 10%}", "write tolerate: {percent: 10}, or {count: 3}"),
         (_NODE % "retry: 3", "write retry: {max_retries: 3}"),
+        (_NODE % "wait: {for: approval, escalate: 4h}", "write escalate: {after: 4h, to: [boss]}"),
+        (
+            _NODE % "wait: {for: approval, reminder: 4h}",
+            "write escalate: {after: 4h, to: [boss]}, who is asked too; or let each timeout send one: "
+            "on_timeout: retry, max_retries: 2, timeout_actions: [{run: python:module.function}]",
+        ),
+        (
+            _NODE % "throttle: [bank, mail]",
+            "a step keeps to one limit; for a second one, split the step, or limit the runs with `concurrency`",
+        ),
+        (
+            "workflow: w\ntimezone: Europe/Madrid\nnodes: {a: {}}",
+            'write it beside its schedule: triggers: [{schedule: "0 9 * * *", timezone: Europe/Madrid}]',
+        ),
         (_NODE % "wait: 5m", "write wait: {for: approval}, or {for: event, name: NAME}; a pause is sleep: 5m"),
         (_NODE % "transitions: [{to: a, target: a}]", "write to: NODE"),
         ("name: w\nnodes: {a: {}}", "write workflow: NAME"),

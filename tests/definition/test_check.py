@@ -432,6 +432,14 @@ def test_a_misspelt_category_of_errors_is_told(on: str, near: str) -> None:
     assert found == ([("unknown_category", 6, "warning", f"did you mean `{near}`?")] if near else [])
 
 
+@pytest.mark.parametrize("everything", ["all", "ALL", "any", "'*'"])
+def test_a_word_for_all_errors_is_told_because_no_error_has_that_type(everything: str) -> None:
+    text = TIMELINE + f"  - name: a\n    run: x\n    timeout: 5s\n    retry: {{on: [{everything}]}}"
+    (found,) = compile_definition(text).problems
+    assert (found.code, found.severity) == ("unknown_category", "warning")
+    assert found.hint == "name those that you mean, such as on: [transient, step, timeout, external, worker_lost]"
+
+
 @pytest.mark.parametrize("never", ["validation", "governance"])
 def test_a_category_that_no_policy_retries_is_told(never: str) -> None:
     text = TIMELINE + f"  - name: a\n    run: x\n    timeout: 5s\n    retry: {{on: [timeout, {never}]}}"

@@ -469,6 +469,7 @@ class Till: ...
         ("run: python:shop.score_of", "", ""),
         ("run: python:shop.later", "", ""),
         ("run: python:json.dumps", "", ""),
+        ("run: python:shop", "bad_run", "write python:module.function"),
         ("run: python:tills.big.f", "unknown_module", ""),
         ("run: python:tills.small.f", "", ""),
         ("run: python:broken.f", "", ""),

@@ -74,6 +74,7 @@ def test_an_expression_gives_plain_json(text: str, value: object) -> None:
         ("result.a = 2", "bad_expression", "=="),
         ("true and false", "bad_expression", "&&"),
         ("1 + 1.5", "bad_expression", "double"),
+        ("list.shops", "bad_expression", "`list` is a type of CEL: write state.list"),
         ("foo(1)", "bad_expression", "does not exist"),
         ("google.protobuf.Timestamp{seconds: 3}", "bad_expression", "map"),
         ("reslt.amount > 1", "unknown_name", "`result`"),

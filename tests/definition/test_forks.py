@@ -309,6 +309,13 @@ def test_a_mistake_with_forks_has_its_code_its_line_and_a_hint(nodes: str, expec
     assert any(said in problem.message + problem.hint for problem in found), [str(problem) for problem in found]
 
 
+@pytest.mark.parametrize(("percent", "hint"), [("0.1", "write percent: 10 if"), ("0.025", "write percent: 2.5 if")])
+def test_a_percentage_that_is_written_as_a_fraction_is_warned_of(percent: str, hint: str) -> None:
+    found = checked(HEAD + f"b: {{fan_in: {{tolerate: {{percent: {percent}}}}}}}")
+    (problem,) = (one for one in found.problems if one.code == "tiny_percent")
+    assert (problem.severity, (problem.hint or "")[: len(hint)]) == ("warning", hint)
+
+
 @pytest.mark.parametrize("tolerate", ["{percent: 1%}", "{percent: 101}", "{count: few}", "{percents: 1}", "{count: }"])
 def test_what_a_join_tolerates_is_not_told_to_be_empty_where_its_value_is_wrong(tolerate: str) -> None:
     (problem,) = checked(HEAD + f"b: {{fan_in: {{tolerate: {tolerate}}}}}").errors

@@ -393,6 +393,7 @@ def test_a_step_that_only_reads_wants_no_compensation() -> None:
     assert warned(text % "fetch_orders") == [("compensation_of_a_read", "/timeline/0")]
     assert warned(text % "'http:GET https://x.test/'") == [("compensation_of_a_read", "/timeline/0")]
     assert warned(text % "make_orders") == []
+    assert warned(text % "load_orders") == []  # into a warehouse
 
 
 # -- how a run is shown

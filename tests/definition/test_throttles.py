@@ -90,6 +90,18 @@ def test_a_mistake_in_the_file_is_reported_at_its_line(text: str, code: str, lin
     assert [(problem.code, problem.line) for problem in found.problems] == [(code, line)]
 
 
+@pytest.mark.parametrize(
+    ("written", "hint"),
+    [
+        ("{limit: 5}", "write concurrency: 5 for how many at once, or rate_limit: {limit: 5, per: 1s}"),
+        ("{limit: 5, per: 1s}", "write rate_limit: {limit: 100, per: 1m}"),
+        ("{concurency: 5}", "did you mean `concurrency`?"),
+    ],
+)
+def test_a_key_of_a_rate_beside_the_limits_name_is_told_where_it_belongs(written: str, hint: str) -> None:
+    assert {problem.hint for problem in check_limits(f"limits:\n  bank: {written}", "limits.yaml").problems} == {hint}
+
+
 def test_a_folder_with_two_such_files_keeps_none(tmp_path: Path) -> None:
     (folder(tmp_path, LIMITS) / "limits.yml").write_text(LIMITS)
     assert [problem.code for problem in load_folder(tmp_path).errors] == ["duplicate_file"]

@@ -225,6 +225,23 @@ def test_what_is_no_time_zone_is_refused(zone: str) -> None:
     assert caught.value.code == "bad_timezone"
 
 
+@pytest.mark.parametrize(
+    ("written", "zone"),
+    [
+        ("Europe/Zürich", "Europe/Zurich"),
+        ("europe/zurich", "Europe/Zurich"),
+        ("Zurich", "Europe/Zurich"),
+        ("New York", "America/New_York"),
+        ("Europe/Madird", "Europe/Madrid"),
+        ("CEST", ""),  # a zone's name in summer, which is not `EST`
+    ],
+)
+def test_the_zone_that_is_meant_is_named(written: str, zone: str) -> None:
+    with pytest.raises(UserError) as caught:
+        parse_schedule("0 9 * * *", written)
+    assert (caught.value.hint or "").startswith(f"did you mean `{zone}`?" if zone else "write a name of the IANA")
+
+
 def test_the_times_of_a_year_are_in_order() -> None:
     """No time twice, none before the one before it, whatever the zone does."""
     table, at_ms = parse_schedule("30 */2 * * *", MADRID), ms("2030-01-01")

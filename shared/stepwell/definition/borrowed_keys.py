@@ -93,6 +93,8 @@ HINTS: dict[str, dict[str, str]] = {
         "WorkflowDef": {
             "name id title": "write workflow: NAME",
             "on trigger schedule cron event": 'write triggers: [{event: NAME}], or [{schedule: "0 9 * * *"}]',
+            "timezone tz time_zone": 'write it beside its schedule: triggers: [{schedule: "0 9 * * *", timezone: '
+            "Europe/Madrid}]",
             "tasks jobs stages activities flow states": "write `timeline:` for steps one after the other, `steps:` for "
             "a DAG, or `nodes:` for a graph",
             "inputs parameters params": "write input_schema: {properties: {NAME: {type: string}}}",
@@ -123,6 +125,9 @@ HINTS: dict[str, dict[str, str]] = {
             "by approver users assignee assignees who": "write approvers: {of: [ann, ben]}",
             "filter condition when if where": "write match: CONDITION, over `event`",
             "timeout_ms timeout_seconds deadline expires": "write timeout: 24h, with its unit",
+            "remind reminder reminders remind_after": "write escalate: {after: 4h, to: [boss]}, who is asked "
+            "too; or let each timeout send one: on_timeout: retry, max_retries: 2, timeout_actions: "
+            "[{run: python:module.function}]",
             "until": f'write timeout: "{{{{ input.due }}}}", {_A_TIME}',
             "form payload message": "write data: {name: value}",
         },

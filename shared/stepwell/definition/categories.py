@@ -7,6 +7,7 @@ from stepwell.definition.text import did_you_mean
 from stepwell.errors import Problem
 
 CATEGORIES = ("transient", "step", "timeout", "external", "worker_lost", "validation", "governance")
+_ALL = frozenset(("all", "any", "*", "everything"))  # which no error's type is
 _NEAR = 0.8  # how alike a category and its misspelling are: `step_timeout` and `timeout` are less so
 
 
@@ -19,6 +20,10 @@ def doubtful_category(name: str, path: str = "") -> Problem | None:
         message = f"errors of the category `{name}` are never retried, so that `on: {name}` has no effect"
         hint = "remove it, or name a type of errors" if name == "validation" else "remove it"
         return Problem("never_retried", message, path, hint, severity="warning")
+    if name.lower() in _ALL:
+        message = f"no category of errors is called `{name}`, so that `on: {name}` has no effect"
+        hint = "name those that you mean, such as on: [transient, step, timeout, external, worker_lost]"
+        return Problem("unknown_category", message, path, hint, severity="warning")
     near = did_you_mean(name, CATEGORIES, _NEAR)
     if name in CATEGORIES or not name.islower() or not near:
         return None

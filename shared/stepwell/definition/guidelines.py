@@ -14,7 +14,7 @@ from stepwell.definition.wait_schemas import keys_of
 
 _READS = frozenset(
     ("analyze", "analyse", "calculate", "check", "compute", "count", "estimate", "fetch", "find", "get", "head", "list",
-     "load", "lookup", "query", "read", "search", "show", "validate", "verify")
+     "lookup", "query", "read", "search", "show", "validate", "verify")
 )  # fmt: skip
 _FINAL = frozenset(
     ("delete", "destroy", "drop", "erase", "pay", "payout", "purge", "terminate", "transfer", "wipe", "wire")

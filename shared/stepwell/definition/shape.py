@@ -52,6 +52,8 @@ _SHORT = {  # what is written shorter by mistake
     "triggers": "write triggers: [{event: NAME}]",
     "approvers": "write approvers: {of: [ana, leo]}, and with need: 2 how many of them",
     "tolerate": "write tolerate: {percent: 10}, or {count: 3}",
+    "escalate": "write escalate: {after: 4h, to: [boss]}",
+    "throttle": "a step keeps to one limit; for a second one, split the step, or limit the runs with `concurrency`",
 }
 _FORMS = {  # how a value of a kind is written
     "a list": "begin each entry in a line of its own with `- `, or write [a, b]",

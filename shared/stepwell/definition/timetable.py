@@ -12,12 +12,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import TypeAlias
-from zoneinfo import ZoneInfo
+from unicodedata import normalize
+from zoneinfo import ZoneInfo, available_timezones
 
 from stepwell.definition.patterns import lazy
-from stepwell.definition.text import counted
+from stepwell.definition.text import counted, did_you_mean
 from stepwell.errors import InvalidInput
 from stepwell.limits import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, YEAR_MS
 from stepwell.values import dataclass
@@ -27,6 +28,7 @@ UNITS_MS = {"minute": MINUTE_MS, "hour": HOUR_MS, "day": DAY_MS}
 LONGEST_MS = 10 * YEAR_MS  # between two firings of a rate
 LONGEST_TEXT = 256  # the limit of EventBridge Scheduler
 _LONGEST_SHIFT = timedelta(hours=3)  # of a zone's clock at once; no zone has moved by more than two hours
+_NEAR = 0.8  # how alike a zone and its misspelling are
 _RATE = lazy(r"rate\(\s*(\d{1,7})\s+(minute|hour|day)s?\s*\)", re.ASCII)
 _CRON = lazy(r"cron\((.*)\)", re.ASCII)
 _ITEM = lazy(r"(\*|[0-9A-Z]+)(?:-([0-9A-Z]+))?(?:/([0-9]+))?", re.ASCII)
@@ -154,8 +156,24 @@ def _zone(name: str) -> ZoneInfo:
     try:
         return ZoneInfo(name)
     except (OSError, ValueError, KeyError) as error:  # KeyError: ZoneInfoNotFoundError
-        hint = "write a name of the IANA database: Europe/Madrid, America/New_York, UTC"
+        hint = _near_zone(name) or "write a name of the IANA database: Europe/Madrid, America/New_York, UTC"
         raise InvalidInput(f"{name[:80]!r} is not a time zone", code="bad_timezone", hint=hint) from error
+
+
+def _near_zone(name: str) -> str:
+    """Suggests the zone that is meant: `Europe/Zurich` for `Europe/Zürich`, `europe/zurich` and `Zurich`."""
+    plain = normalize("NFKD", name[:80]).encode("ascii", "ignore").decode().replace(" ", "_").casefold()
+    zones, cities = _known_zones()
+    found = zones.get(plain) or cities.get(plain)
+    near = did_you_mean(name, cities.values(), _NEAR) if "/" in name else ""
+    return f"did you mean `{found}`?" if found else near
+
+
+@cache
+def _known_zones() -> tuple[dict[str, str], dict[str, str]]:
+    """The zones by their names, and by their cities, in small letters."""
+    zones = {zone.casefold(): zone for zone in sorted(available_timezones())}
+    return zones, {folded.rpartition("/")[2]: zone for folded, zone in zones.items() if "/" in folded}
 
 
 def _rate(value: int, unit: str) -> Rate:

@@ -136,6 +136,9 @@ def _syntax_hint(source: str, message: str) -> str:
         if "int" in message and "double" in message:
             return "CEL does not mix int and double literals: write both as 1.0, or convert with double(x)"
         return "the types do not fit: string(x), int(x) and double(x) convert"
+    if found := re.search(r"type 'type\((\w+)[^']*' cannot be the operand of a select", message):
+        name = found[1]
+        return f"`{name}` is a type of CEL: write state.{name} for what a node of this name wrote, or input.{name}"
     if "undeclared reference" in message:
         return "that function does not exist in CEL"
     return "CEL reads like: result.amount > 100 && state.kind == 'order'"

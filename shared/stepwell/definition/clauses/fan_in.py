@@ -42,4 +42,8 @@ def _tolerate(context: Context, data: Mapping[str, Json], path: str) -> Mapping[
         context.add("conflict", "`tolerate` has count and percent", place, hint)
     if data.get("on_branch_failure") == "collect":
         context.add("conflict", "`on_branch_failure: collect` tolerates every failure", place, "remove one of the two")
+    if 0 < (percent := tolerate.get("percent", 0)) < 1:
+        message = f"`percent: {percent:g}` is less than one in a hundred"
+        hint = f"write percent: {percent * 100:g} if you mean {percent * 100:g} of 100"
+        context.add("tiny_percent", message, f"{place}/percent", hint, severity="warning")
     return tolerate

@@ -15,6 +15,11 @@ from stepwell.limits import CONCURRENCY
 FILES = ("limits.yaml", "limits.yml")
 _KEYS = ("concurrency", "rate_limit")
 _RATE_KEYS = ("limit", "per", "burst")
+_NONE: Mapping[str, str] = {}
+_OF_A_LIMIT = dict.fromkeys(
+    ("limit", "max"), "write concurrency: 5 for how many at once, or rate_limit: {limit: 5, per: 1s}"
+)
+_OF_A_RATE = dict.fromkeys(("limit", "per", "burst"), "write rate_limit: {limit: 100, per: 1m}")
 _EXAMPLE = "limits: {stripe: {concurrency: 5, rate_limit: {limit: 100, per: 1m}}}"
 
 
@@ -51,7 +56,7 @@ def _check(context: Context, name: str, given: Json, path: str) -> None:
     if not isinstance(given, dict) or not given:
         context.add("wrong_type", f"the limit `{name}` must be a mapping with {' or '.join(_KEYS)}", path, _EXAMPLE)
         return
-    _check_keys(context, given, _KEYS, path)
+    _check_keys(context, given, _KEYS, path, _OF_A_RATE if "per" in given else _OF_A_LIMIT)
     if "concurrency" in given and not _is_count(given["concurrency"], CONCURRENCY):
         message = f"`concurrency` must be a whole number from 1 to {CONCURRENCY}"
         context.add("bad_value", message, f"{path}/concurrency", "how many steps may hold a permit at once")
@@ -71,11 +76,14 @@ def _check_rate(context: Context, given: Json, path: str) -> None:
         context.add("bad_value", "`per` is no time", f"{path}/per", "write a duration, such as 1m")
 
 
-def _check_keys(context: Context, given: Mapping[str, Json], known: Collection[str], path: str) -> None:
+def _check_keys(
+    context: Context, given: Mapping[str, Json], known: Collection[str], path: str, meant: Mapping[str, str] = _NONE
+) -> None:
+    """Reports unknown keys. `meant`: what to write in place of some."""
     for key in given:
         if key not in known:
-            place = f"{path}/{pointer_part(str(key))}"
-            context.add("unknown_key", f"unknown key `{key}`", place, closest(str(key), known))
+            place, hint = f"{path}/{pointer_part(str(key))}", meant.get(str(key)) or closest(str(key), known)
+            context.add("unknown_key", f"unknown key `{key}`", place, hint)
 
 
 def _is_count(value: Json, most: int | None = None) -> bool:

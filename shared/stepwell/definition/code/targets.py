@@ -55,6 +55,8 @@ def _problem_of(
     run: str, path: str, key: str, parent: Mapping[str, Json], code: Code, is_installed: Callable[[str], bool]
 ) -> Problem | None:
     home, _, name = run.rpartition(".")
+    if not home:
+        return None  # it names no function, which is reported with the definition
     module = code.modules.get(home)
     if module is None:
         if is_installed(home):
