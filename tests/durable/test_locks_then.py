@@ -69,14 +69,23 @@ async def flow(ctx, before: str):
         await globals()[before](ctx)
         doubled = await ctx.step(double, 4)
     return await ctx.step(double, doubled)
+
+@workflow
+async def leaves(ctx, before: str):
+    async with ctx.lock("room"):
+        await globals()[before](ctx)
+    return await ctx.step(double, 8)
 """
 
 
 @pytest.mark.parametrize("before", ["wait_for", "race", "race_of_steps", "handle", "group", "until", "lock_held_back"])
 @pytest.mark.parametrize("sessions", [1_000, 0], ids=["warm", "cold"])
-def test_a_lock_is_entered_and_left_after_what_was_cancelled(flows: Flows, sessions: int, before: str) -> None:
+@pytest.mark.parametrize("workflow", ["flow", "leaves"])
+def test_a_lock_is_entered_and_left_after_what_was_cancelled(
+    flows: Flows, workflow: str, sessions: int, before: str
+) -> None:
     kit = flows(CODE, sessions=sessions)
-    runs = [kit.start("flow", {"before": before}) for _ in range(2)]
+    runs = [kit.start(workflow, {"before": before}) for _ in range(2)]
     for _ in range(3):
         for run in runs:
             if before == "until" and run.status == "waiting":

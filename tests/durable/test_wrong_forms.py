@@ -44,6 +44,7 @@ HANDLER = "\n    def progress(n=0): return n\n    await ctx.event('go')"
             "bad_key",
             "give a text or a number of it",
         ),
+        (r"return await ctx.event('paid', key='a\0')", "bad_key", "a key has printable characters"),
         ("return await ctx.send('paid', key=['A-1'])", "bad_key", "give a text or a number of it"),
         ("async with ctx.lock({'id': 1}): ...", "bad_key", "give a text or a number of it"),
         ("raise StepFailed('no')", "bad_value", "raise an exception of your own"),
@@ -77,7 +78,7 @@ def test_a_run_that_began_with_a_handler_without_a_name_goes_on(
 def test_a_run_that_waits_for_the_text_of_a_dict_goes_on(flows: Flows, monkeypatch: pytest.MonkeyPatch) -> None:
     """As an earlier release began it."""
     with monkeypatch.context() as patched:
-        for module in ("context", "sending"):
+        for module in ("arguments", "sending"):
             patched.setattr(f"stepwell.runtime.durable.{module}.check_plain_key", lambda *given: None)
         kit = flows(HEAD.replace("BODY", "return await ctx.event('paid', key={'id': 1})"), sessions=0)
         run = kit.start("flow")

@@ -80,7 +80,7 @@ def signals(record: Record, phase: Phase) -> tuple[Signal, ...]:
 
 
 _BEFORE_PICK_UP = frozenset({Kind.STARTED, Kind.ENDED, Kind.REDRIVEN, Kind.GATHERED})
-_BY_FUNCTION = frozenset({Kind.WAITING, Kind.RETURNED})  # while its tasks wait
+_BY_FUNCTION = frozenset({Kind.WAITING, Kind.RETURNED, Kind.MOVED})  # while its tasks wait
 
 
 def _ways_on(record: Record) -> tuple[Signal, ...]:

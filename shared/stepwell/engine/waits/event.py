@@ -62,4 +62,6 @@ def _key(key: Expression, names: Mapping[str, Json]) -> str:
     text = str(value)
     if len(text) > KEY_CHARACTERS:
         raise ExpressionError(f"the wait's key has {len(text)} characters; at most {KEY_CHARACTERS} are kept")
+    if not text.isprintable():  # no event can have it
+        raise ExpressionError(f"the wait's key is {text!r:.80}", hint="a key has printable characters")
     return text

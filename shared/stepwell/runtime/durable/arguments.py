@@ -188,6 +188,14 @@ def check_plain_key(what: str, *keys: object) -> None:
             raise InvalidInput(f"{what} cannot be {key!r:.80}", code="bad_key", hint="give a text or a number of it")
 
 
+def check_awaited_key(key: object) -> None:
+    """Raises InvalidInput for a key that no event can have."""
+    check_plain_key("the key of an event", key)
+    if isinstance(key, str) and not key.isprintable() and in_force(_KEY):
+        raise InvalidInput(f"the key of an event cannot be {key!r:.80}", code="bad_key",
+                           hint="a key has printable characters")  # fmt: skip
+
+
 def approvers_of(names: Sequence[str] | None, need: int) -> Approvers | None:
     """Returns who may approve, and how many must; None if anybody alone may. Raises InvalidInput for too few names.
 

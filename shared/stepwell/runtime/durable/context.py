@@ -24,6 +24,7 @@ from stepwell.limits import KEY_CHARACTERS, LOCKS, YEAR_MS
 from stepwell.runtime.durable.arguments import (
     approvers_of,
     called,
+    check_awaited_key,
     check_handler_name,
     check_heartbeat,
     check_plain_key,
@@ -154,7 +155,7 @@ class Context(Combining):
         Without a `timeout` it waits as long as it takes; after one, WaitTimedOut is raised.
         """
         check_own(self.run_id)
-        check_plain_key("the key of an event", key)
+        check_awaited_key(key)
         if key is not None and not 0 < len(str(key)) <= KEY_CHARACTERS:
             raise InvalidInput(f"`key` must be text of 1 to {KEY_CHARACTERS} characters", code="bad_key")
         wait = Wait(
