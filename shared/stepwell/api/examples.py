@@ -91,7 +91,7 @@ EXAMPLES: Mapping[str, Json] = {
     "LogPage": {
         "items": [
             {"id": "1772370000105000000", "at": "2026-03-01T13:00:00.105Z", "level": "info", "step": "charge",
-             "attempt": 1, "message": "charged 121 EUR"}
+             "branch": "0/1.3", "attempt": 1, "message": "charged 121 EUR"}
         ],
         "next_cursor": None,
     },
