@@ -313,6 +313,21 @@ def test_a_paused_run_holds_up_nobody_in_its_line_and_asks_again_when_it_goes_on
     assert notes_of(world) == {}
 
 
+def test_runs_of_a_paused_workflow_hold_up_nobody_in_their_line_and_ask_again_when_it_goes_on() -> None:
+    world = world_with(FLOW, OTHER)
+    holder = world.start("other")
+    under_way(world, holder, MINUTE_MS)
+    paused, last = waiting_in(world), world.start("other")
+    run_now(world.parts.workflow_pauses.pause("flow", "ana", "an incident"))
+    world.pass_time(24 * HOUR_MS)
+    assert [world.header(one).status for one in (holder, paused, last)] == ["completed", "paused", "completed"]
+    assert notes_of(world) == {}
+    run_now(world.parts.workflow_pauses.unpause("flow"))
+    world.pass_time(HOUR_MS)
+    assert world.header(paused).status == "completed"
+    assert notes_of(world) == {}
+
+
 def test_a_run_that_left_its_line_for_a_pause_takes_its_place_again() -> None:
     world = world_with(FLOW)
     holder = world.start()

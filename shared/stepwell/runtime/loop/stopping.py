@@ -14,6 +14,7 @@ from dataclasses import replace
 
 from stepwell.definition.built_in import BUILT_IN
 from stepwell.engine.holding import may_rest
+from stepwell.engine.limits import throttles
 from stepwell.engine.records import Status
 from stepwell.limits import UNPAUSED_AGAIN_MS, UNPAUSED_RUNS
 from stepwell.runtime.log.logbook import Logbook
@@ -34,7 +35,19 @@ class Stopping:
 
     async def stops(self, at: Standing) -> bool:
         """Tells whether the token rests because its workflow is paused. The first of its tokens pauses the run."""
-        if not can_move(at.token) or not may_rest(at.run, at.token) or not await self.is_due(at):
+        return can_move(at.token) and await self._has_stopped(at)
+
+    async def reached(self, at: Standing) -> Standing:
+        """Returns a token in the line of a limit; as one of a paused run, if its workflow is paused.
+
+        It would take a permit, and rest with it for as long as the pause lasts.
+        """
+        stopped = not at.run.is_paused and throttles.waits(at.token) and await self._has_stopped(at)
+        return await self._logbook.refreshed(at) if stopped else at
+
+    async def _has_stopped(self, at: Standing) -> bool:
+        """Pauses the token's run, if its workflow is paused. Returns whether it is."""
+        if not may_rest(at.run, at.token) or not await self.is_due(at):
             return False
         pause = await self._pauses.now(at.run.workflow)
         root = await self._logbook.load(at.run_id)

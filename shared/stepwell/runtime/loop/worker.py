@@ -142,6 +142,7 @@ class Worker:
         """
         if is_held(at.run, at.token) and can_move(at.token) and not at.token.tasks:
             return await self._rests(at)
+        at = await self._stopping.reached(at) if at.token.parked is not None else at
         moved = await self._advance.settle(at, turn.by, turn.known, turn.budget)
         if moved is not None or at.token.end is not None:  # nothing follows an end but its effects
             return None if moved is None else changed(moved, lease=turn.budget)
