@@ -49,6 +49,24 @@ def test_show_tells_a_rollback_step_by_step(api: FakeApi, cli: Cli, run: dict[st
     assert shown(api, cli, run)[-4:] == ["rollback record", *told]
 
 
+@pytest.mark.parametrize(("undone", "told"), [
+    (30, ["↺ report 0@9 undone", "↺ load x 30 30 undone"]),
+    (10, ["↺ report 0@9 undone", "↺ load x 10 10 undone", "✗ load 0/0.19@6 Stuck: no answer (3 tries)",
+          "○ load x 19 19 not undone"]),
+    (27, ["↺ report 0@9 undone", "↺ load x 27 27 undone", "✗ load 0/0.2@6 Stuck: no answer (3 tries)",
+          "○ load 0/0.1@6 not undone", "○ load 0/0.0@6 not undone"]),
+])  # fmt: skip
+def test_of_a_step_in_many_branches_those_that_fared_alike_are_one_row(
+    api: FakeApi, cli: Cli, undone: int, told: list[str]
+) -> None:
+    loads = [{"step": "load", "token": f"0/0.{number}", "slot": 6} for number in reversed(range(30))]
+    error = STUCK if undone < 30 else None
+    rollback = {"status": "failed", "reason": "rejected", "error": error, "not_undone": loads[undone:],
+                "undone": [{"step": "report", "token": "0", "slot": 9}, *loads[:undone]]}  # fmt: skip
+    run = {**RUN, "status": "failed", "steps": {}, "rollback": rollback}
+    assert shown(api, cli, run)[-len(told) - 1 :] == ["rollback record", *told]
+
+
 def test_show_says_when_what_is_left_was_not_read(api: FakeApi, cli: Cli) -> None:
     run = rolled_back("failed", 0)
     run["rollback"]["not_undone"] = None

@@ -14,6 +14,7 @@ from rich.text import Text
 from stepwell.cli.connect import all_there, there, way_on
 from stepwell.cli.hints import WAKING, with_commands
 from stepwell.cli.views.grids import BAR, MARKS, STYLES, facts_view, plain, status_text, table_of
+from stepwell.cli.views.rollbacks import has_undone, rollback_table
 from stepwell.cli.views.telling import history_line
 from stepwell.cli.views.words import (
     ago,
@@ -43,7 +44,7 @@ def run_view(run: Mapping[str, Any], now: datetime) -> Group:
         parts += [Text(""), steps_table(run["steps"], now, str(run.get("status")))]
     if run.get("children"):
         parts += [Text(""), children_table(run["children"])]
-    if _has_undone(run.get("rollback")):
+    if has_undone(run.get("rollback")):
         parts += [Text(""), rollback_table(run["rollback"], str(run.get("status")))]
     return Group(*parts)
 
@@ -114,37 +115,6 @@ def children_table(children: Iterable[Mapping[str, Any]]) -> Padding:
             Text(told, style=style),
         )
     return Padding(table, (0, 0, 0, 1))
-
-
-def rollback_table(rollback: Mapping[str, Any], status: str) -> Padding:
-    """A table of a rollback: undone steps in order, then the failed or current one, then the rest."""
-    table = table_of("", "rollback", "record", "")
-    for one in rollback.get("undone") or ():
-        table.add_row(Text("↺", style="magenta"), *_undo_words(one), Text("undone", style="magenta"))
-    failed = rollback.get("error") or {}
-    for number, one in enumerate(rollback.get("not_undone") or ()):
-        told, style = ("", "dim") if status == "compensating" else ("not undone", "yellow")
-        if not number and failed:
-            told, style = error_words({**failed, "step": ""}), "red"
-        elif not number and status == "compensating":
-            told, style = "next", "blue"
-        mark = "✗" if style == "red" else "●" if style == "blue" else "○"
-        table.add_row(Text(mark, style=style), *_undo_words(one), Text(told, style=style))
-    if rollback.get("not_undone") is None:
-        table.add_row("", "…", "", Text("the remaining steps were not read: the logs are too long", style="dim"))
-    return Padding(table, (0, 0, 0, 1))
-
-
-def _has_undone(rollback: Mapping[str, Any] | None) -> bool:
-    """Tells whether a rollback has steps to show: one of a run in which nothing had to be undone has none."""
-    if not rollback:
-        return False
-    return rollback.get("not_undone") is None or bool(rollback.get("undone") or rollback.get("not_undone"))
-
-
-def _undo_words(one: Mapping[str, Any]) -> tuple[Text, Text]:
-    """The step and its commit; a step in a loop or a fork has several commits."""
-    return plain(one.get("step") or "?"), Text(f"{one.get('token')}@{one.get('slot')}", style="dim")
 
 
 def explain_view(explanation: Mapping[str, Any], now: datetime) -> Table:
