@@ -123,6 +123,20 @@ def test_a_schedule_whose_starts_cannot_be_gathered_is_an_error(tmp_path: Path, 
         assert folder.errors[0].message.startswith("no firing of the schedule rate(5 minutes) starts a run: ")
 
 
+@pytest.mark.parametrize(
+    ("given", "is_refused"), [("", True), (', input: {day: "{{ event.scheduled_at.substring(0, 10) }}"}', False)]
+)
+def test_a_schedule_whose_input_the_schema_refuses_is_warned_of(tmp_path: Path, given: str, is_refused: bool) -> None:
+    """Each firing would start nothing, which is only logged."""
+    (tmp_path / "a.yaml").write_text(f"workflow: a\ntriggers:\n  - {{schedule: 0 2 * * *{given}}}\n"
+                                     "input_schema: {type: object, required: [day]}\n"
+                                     "timeline: [{name: a, sleep: 1s}]\n")  # fmt: skip
+    folder = load_folder(tmp_path)
+    assert [graph.name for graph in folder.graphs] == ["a"]
+    found = [(one.code, one.severity, one.line) for one in folder.problems]
+    assert found == ([("input_schema", "warning", 2)] if is_refused else [])
+
+
 def test_a_workflow_may_call_those_of_the_folder_and_itself(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text(CALLER % "fraud")
     (tmp_path / "b.yaml").write_text(GOOD.format(name="fraud"))

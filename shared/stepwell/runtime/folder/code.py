@@ -15,10 +15,11 @@ from stepwell.definition.code.retries import doubtful_categories_of
 from stepwell.definition.code.steps import wrong_steps_of
 from stepwell.definition.code.targets import check_targets, target_functions
 from stepwell.definition.code.typed_dicts import typed_dicts_of
-from stepwell.definition.loader import load_document
+from stepwell.definition.loader import Loaded, load_document
 from stepwell.definition.resources import FILES as RESOURCE_FILES
 from stepwell.errors import Problem
 from stepwell.project import project_of, this_python
+from stepwell.runtime.folder.fired import unfit_firings
 from stepwell.runtime.folder.imports import check_imports
 from stepwell.runtime.folder.loading import definition_files, load_folder, load_limits
 from stepwell.runtime.folder.reading import read_text
@@ -37,14 +38,17 @@ def check_folder_code(path: Path, packages: Collection[Path] = ()) -> tuple[Prob
     problems += wrong_steps_of(code)
     limits = load_limits(path)
     problems += [] if limits.problems else unknown_limits_of(code, limits.document)
+    written: dict[str, tuple[Path, Loaded]] = {}
     for file in (*definition_files(path), *_resource_files(path)):
         text, _ = read_text(file)
         if text is not None:
             loaded = load_document(text)
             targets |= target_functions(loaded)
+            written[_workflow_of(loaded, file)] = file, loaded
             problems += check_targets(loaded, str(file), code, lambda name: _is_there(name, texts))
             problems += check_names(loaded, text, str(file), code, own)
     problems += _unknown_children(path, code, own)
+    problems += [one for graph in load_folder(path).graphs for one in unfit_firings(graph, code, written)]
     problems += typed_dicts_of(code, targets, _oldest_python(path))
     return (*problems, *check_imports(code, texts, {one.rpartition(".")[0] for one in targets}))
 
@@ -52,6 +56,11 @@ def check_folder_code(path: Path, packages: Collection[Path] = ()) -> tuple[Prob
 def _resource_files(path: Path) -> list[Path]:
     """Returns the file that says what runs in place of the resources of state machines, if there is one."""
     return [file for name in RESOURCE_FILES if (file := path / name).is_file()]
+
+
+def _workflow_of(loaded: Loaded, file: Path) -> str:
+    """The name of a definition's workflow, which is by default that of its file."""
+    return str(loaded.data.get("workflow", file.stem)) if isinstance(loaded.data, dict) else file.stem
 
 
 def _unknown_children(path: Path, code: Code, own: Collection[str]) -> list[Problem]:

@@ -9,6 +9,7 @@ from stepwell.definition.graph import Graph, Json, ScheduleTrigger
 from stepwell.definition.timetable import parse_schedule
 from stepwell.engine.names import iso
 from stepwell.engine.records import RunInfo
+from stepwell.engine.routing import violations
 from stepwell.errors import ExpressionError, InvalidInput, Problem
 from stepwell.runtime.starts.places import gathering_key
 
@@ -31,7 +32,13 @@ def _problems(graph: Graph, trigger: ScheduleTrigger, now_ms: int, file: str) ->
         yield Problem("bad_schedule", f"the schedule {trigger.expression} never fires again", "/triggers", hint, file,
                       severity="warning", workflow=graph.name)  # fmt: skip
     try:
-        gathering_key(graph, RunInfo("", graph.name, graph.version, input_at(trigger, now_ms), now_ms))
+        given = input_at(trigger, now_ms)
+        if graph.input_schema is not None and (found := graph.input_schema.problems(given)):
+            message = f"no firing of the schedule {trigger.expression} starts a run: its input violates input_schema: "
+            hint = "give the trigger an `input` that the schema allows; `event` has `schedule` and `scheduled_at`"
+            yield Problem("input_schema", message + violations(found), "/triggers", hint, file, severity="warning",
+                          workflow=graph.name)  # fmt: skip
+        gathering_key(graph, RunInfo("", graph.name, graph.version, given, now_ms))
     except InvalidInput as refused:
         hint = "give the trigger an `input` that has the key"
         yield Problem("bad_key", f"no firing of the schedule {trigger.expression} starts a run: {refused.message}",
