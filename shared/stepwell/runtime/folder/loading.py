@@ -29,6 +29,7 @@ from stepwell.runtime.folder.pricing import FILES as PRICE_FILES
 from stepwell.runtime.folder.pricing import load_prices, prices_of
 from stepwell.runtime.folder.reading import only_file, only_side_file, read_text
 from stepwell.runtime.folder.sources import without_timed
+from stepwell.runtime.folder.unheard import unheard_failures
 from stepwell.runtime.notify.telling import TOLD
 from stepwell.runtime.starts.scheduled import schedule_problems
 from stepwell.scan import module_name, modules, walk
@@ -94,6 +95,7 @@ def load_folder(path: Path) -> Folder:
     unknown = {} if broken else {name: unknown_workflows(called[name], graphs) for name in graphs}
     wrong = {name: (*unknown.get(name, ()), *found) for name, found in differing_settings(settings).items()}
     webhooks = load_webhooks(path, None if broken else graphs.keys())
+    unheard = unheard_failures(webhooks.document, graphs, str(only_file(path, FILES)[0]))
     limits, prices = load_limits(path), load_prices(path)
     unlimited = [] if limits.problems else _unlimited(graphs, files, limits)
     scheduled = [one for name, graph in graphs.items() for one in schedule_problems(graph, str(files[name]))]
@@ -105,6 +107,7 @@ def load_folder(path: Path) -> Folder:
                 *without_timed(problems, graphs.values(), path),
                 *chain.from_iterable(wrong.values()),
                 *webhooks.problems,
+                *unheard,
                 *limits.problems,
                 *resources.problems,
                 *unlimited,
