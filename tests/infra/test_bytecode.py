@@ -18,7 +18,7 @@ from tests.infra.kit import ORDER, ROOT
 # Of the engine's package, zipped, as Lambda loads it. Measured 7,484,000; a tenth of a megabyte is its list of files.
 MOST_BYTES = 7_700_000
 MOST_OF = {
-    "stepwell": 3_060_000,
+    "stepwell": 3_110_000,
     "re2": 550_000,
     "pydantic_core": 2_150_000,
     "pydantic": 780_000,
