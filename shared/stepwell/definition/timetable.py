@@ -14,7 +14,6 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import cache, lru_cache
 from typing import TypeAlias
-from unicodedata import normalize
 from zoneinfo import ZoneInfo, available_timezones
 
 from stepwell.definition.patterns import lazy
@@ -162,6 +161,8 @@ def _zone(name: str) -> ZoneInfo:
 
 def _near_zone(name: str) -> str:
     """Suggests the zone that is meant: `Europe/Zurich` for `Europe/Zürich`, `europe/zurich` and `Zurich`."""
+    from unicodedata import normalize  # noqa: PLC0415 - of a megabyte, and only for a wrong name
+
     plain = normalize("NFKD", name[:80]).encode("ascii", "ignore").decode().replace(" ", "_").casefold()
     zones, cities = _known_zones()
     found = zones.get(plain) or cities.get(plain)
