@@ -18,7 +18,7 @@ from stepwell.extras import MODULES
 from tests.wheel.conftest import ROOT, Installed, clean
 
 HANDLERS = ("api", "authorizer", "coordinator", "sender", "stream", "sweeper", "webhooks", "worker")
-WHEEL_BYTES = 4_900_000  # unpacked
+WHEEL_BYTES = 4_940_000  # unpacked
 
 
 def test_the_wheel_has_the_construct_the_handlers_and_the_templates(content: Mapping[str, int]) -> None:
