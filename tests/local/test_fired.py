@@ -28,7 +28,7 @@ DAY = ', input: {day: "{{ event.scheduled_at }}"}'
 
 def found_in(folder: Path) -> list[tuple[str, int, str]]:
     problems = check_path(folder)[1]
-    return [(Path(one.file).name, one.line, one.message) for one in problems if one.code == "bad_arguments"]
+    return [(Path(one.file).name, one.line, one.message) for one in problems if one.code == "unfit_schedule"]
 
 
 @pytest.mark.parametrize(

@@ -134,7 +134,7 @@ def test_a_schedule_whose_input_the_schema_refuses_is_warned_of(tmp_path: Path, 
     folder = load_folder(tmp_path)
     assert [graph.name for graph in folder.graphs] == ["a"]
     found = [(one.code, one.severity, one.line) for one in folder.problems]
-    assert found == ([("input_schema", "warning", 2)] if is_refused else [])
+    assert found == ([("unfit_schedule", "warning", 2)] if is_refused else [])
 
 
 def test_a_workflow_may_call_those_of_the_folder_and_itself(tmp_path: Path) -> None:

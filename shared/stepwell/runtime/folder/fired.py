@@ -29,9 +29,9 @@ def unfit_firings(graph: Graph, code: Code, written: Mapping[str, tuple[Path, Lo
             if graph.name in written:
                 file, loaded = written[graph.name]
                 place = f"/triggers/{_place(graph, number)}"
-                yield loaded.placed(Problem("bad_arguments", message, place, hint), str(file))
+                yield loaded.placed(Problem("unfit_schedule", message, place, hint), str(file))
             else:
-                yield Problem("bad_arguments", message, "", hint, function.module.file, function.node.lineno)
+                yield Problem("unfit_schedule", message, "", hint, function.module.file, function.node.lineno)
 
 
 def _begins_with(graph: Graph, code: Code) -> Function | None:

@@ -34,10 +34,9 @@ def _problems(graph: Graph, trigger: ScheduleTrigger, now_ms: int, file: str) ->
     try:
         given = input_at(trigger, now_ms)
         if graph.input_schema is not None and (found := graph.input_schema.problems(given)):
-            message = f"no firing of the schedule {trigger.expression} starts a run: its input violates input_schema: "
+            message = f"no firing of the schedule {trigger.expression} starts a run: input_schema: {violations(found)}"
             hint = "give the trigger an `input` that the schema allows; `event` has `schedule` and `scheduled_at`"
-            yield Problem("input_schema", message + violations(found), "/triggers", hint, file, severity="warning",
-                          workflow=graph.name)  # fmt: skip
+            yield Problem("unfit_schedule", message, "/triggers", hint, file, severity="warning", workflow=graph.name)
         gathering_key(graph, RunInfo("", graph.name, graph.version, given, now_ms))
     except InvalidInput as refused:
         hint = "give the trigger an `input` that has the key"
