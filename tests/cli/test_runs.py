@@ -688,6 +688,17 @@ def test_branches_of_a_status_are_shown_of_the_last_fork(cli: Cli, api: FakeApi)
     assert second == {**first, "cursor": ["500"]}
 
 
+def test_where_the_last_fork_has_no_such_branch_the_others_are_named(cli: Cli, api: FakeApi) -> None:
+    path = f"/runs/{RUN['run_id']}"
+    forks = [{**HISTORY[0], "id": f"0@{slot}.0", "type": "fork.opened", "step": f"list{slot}"} for slot in (0, 3)]
+    api.on("GET", f"{path}/history", (200, {"items": forks, "next_cursor": None}))
+    api.on("GET", f"{path}/branches", (200, {"items": [], "next_cursor": None}))
+    words = ("show", RUN["run_id"], "--branches", "failed")
+    told = "no matching branches of the fork 0/3, which is the last; there are more: --fork 0/0 of list0\n"
+    assert cli(*words).stderr == told
+    assert cli(*words, "--fork", "0/0").stderr == "no matching branches of the fork 0/0\n"
+
+
 @pytest.mark.parametrize(("run", "told"), [(COMPLETED, "! tolerated"), (FAILED, "✗ failed"), (RUN, "✗ failed")])
 def test_branches_whose_failures_a_completed_run_tolerated_are_marked_so(
     cli: Cli, api: FakeApi, run: dict[str, Any], told: str

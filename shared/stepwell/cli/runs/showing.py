@@ -35,6 +35,7 @@ from stepwell.cli.completing import WAITS, complete_run, complete_status, comple
 from stepwell.cli.connect import connect, there
 from stepwell.cli.runs.watch import follow, has_ended, wait_until_ended
 from stepwell.cli.screen import console, print_json, print_warnings
+from stepwell.cli.views.words import printable
 from stepwell.client.errors import JsonObject
 from stepwell.limits import PAGE_ITEMS
 
@@ -214,16 +215,16 @@ def show(
 ) -> None:
     """Show a run: its status, steps and result. With --branches: the branches of its fork."""
     statuses = read_statuses([branches], ["all"])
-    from stepwell.client.forks import last_fork  # noqa: PLC0415 - the client's package
+    from stepwell.client.forks import forks_of  # noqa: PLC0415 - the client's package
 
     with connect(url) as client:
         run = client.handle(run_id)
         if not branches and not fork:
             _show(run.view(), as_json)
             return
-        found = [
-            *run.branches(fork=fork or last_fork(run.history()), status="" if "all" in statuses else ",".join(statuses))
-        ]
+        forks = {} if fork else forks_of(run.history())
+        chosen = fork or next(reversed(forks), "")
+        found = [*run.branches(fork=chosen, status="" if "all" in statuses else ",".join(statuses))]
         has_failed = not as_json and any(one.get("status") == "failed" for one in found)
         run_status = run.status() if has_failed else ""  # which tells whether the failures were tolerated
     if as_json:
@@ -234,7 +235,15 @@ def show(
     if found:
         console().print(branches_table(found, run_status))
     else:
-        typer.echo("no matching branches", err=True)
+        typer.echo(printable(_no_branches(chosen, forks)), err=True)
+
+
+def _no_branches(chosen: str, forks: dict[str, str]) -> str:
+    """Says that no branch of a fork matches, and how the run's other forks are asked for."""
+    of_fork = f" of the fork {chosen}" if chosen else ""
+    others = [f"--fork {one}{f' of {step}' if step else ''}" for one, step in reversed(forks.items()) if one != chosen]
+    more = f", which is the last; there are more: {', '.join(others[:5])}" if others else ""
+    return f"no matching branches{of_fork}{more}"
 
 
 def history(
