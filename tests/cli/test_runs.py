@@ -599,7 +599,8 @@ def test_a_schedule_is_paused_unpaused_and_fired(api: FakeApi, cli: Cli) -> None
     assert told.startswith("nightly:1 fires again, next at 2126-03-31 02:30 JST, 2126-03-30 17:30 here (in ")
     assert cli("schedule", "fire", "nightly:1").stdout == "run_1 is running\n"
     for at in ("2026-03-31T01:30:00Z", "2026-03-31T01:30"):
-        assert cli("schedule", "fire", "nightly:1", "--at", at).exit_code == 0
+        told = cli("schedule", "fire", "nightly:1", "--at", at).stdout
+        assert told == "run_1 is running, for 2026-03-31T01:30:00+00:00\n"
     assert [call.body for call in api.calls] == [
         {"reason": "the move", "by": "ana"}, {"by": "ana"}, {}, *[{"at": "2026-03-31T01:30:00+00:00"}] * 2,
     ]  # fmt: skip

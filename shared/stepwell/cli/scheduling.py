@@ -60,6 +60,8 @@ def fire(
     url: Url = "",
 ) -> None:
     """Start a schedule's run now, or for a time that has passed."""
+    fired_at = read_time("--at", at)
     with connect(url) as client:
-        found = client.fire_schedule(name, read_time("--at", at))
-    report(found, as_json, f"{id_of(found, name)} is {found.get('status')}")
+        found = client.fire_schedule(name, fired_at)
+    for_time = f", for {fired_at}" if fired_at else ""  # with its offset: a time without one is this machine's
+    report(found, as_json, f"{id_of(found, name)} is {found.get('status')}{for_time}")
