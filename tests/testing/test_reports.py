@@ -24,11 +24,12 @@ def test_order(stepwell):
 """
 
 
-def reported(folder: Path, flow: str) -> str:
+def reported(folder: Path, flow: str, test: str = TEST) -> str:
     """What pytest prints of a test in a folder with this definition."""
     (folder / "workflows").mkdir()
     (folder / "workflows" / "order.yaml").write_text(flow)
-    (folder / "test_order.py").write_text(TEST)
+    (folder / "workflows" / "shop.py").write_text('def ship(item):\n    raise ValueError("no stock of " + item)\n')
+    (folder / "test_order.py").write_text(test)
     command = [sys.executable, "-m", "pytest", "-q", "--no-header", "-p", "no:cacheprovider", "-p", "no:xdist", "."]
     return subprocess.run(  # noqa: S603
         command, cwd=folder, capture_output=True, text=True, timeout=120, check=False
@@ -49,6 +50,20 @@ def test_a_wrong_call_is_reported_at_its_own_line(tmp_path: Path) -> None:
     assert '>   stepwell.mock("shipp", returns=1)' in told.replace(">       ", ">   ")
     assert "testing/kit.py" not in told
     assert "testing/names.py" not in told
+
+
+@pytest.mark.parametrize(
+    ("mocked", "lines"),
+    [("", ['shop.py", line 2, in ship']), ('stepwell.mock("ship", raises=ValueError("no stock of cups"))', [])],
+)
+def test_the_log_of_a_failed_step_has_the_lines_of_the_users_code_alone(
+    tmp_path: Path, mocked: str, lines: list[str]
+) -> None:
+    flow = "workflow: order\ntimeline: [{name: ship, run: python:shop.ship, timeout: 1m}]\n"
+    told = reported(tmp_path, flow, f"def test_order(stepwell):\n    {mocked}\n"
+                    "    assert stepwell.start('order', {'item': 'cups'}).status == 'completed'\n")  # fmt: skip
+    assert "ship failed: ValueError: no stock of cups" in told
+    assert [line.strip().rpartition("workflows/")[2] for line in told.splitlines() if "  File " in line] == lines
 
 
 @pytest.mark.parametrize("name", ["paid", "refused", "ordered"])

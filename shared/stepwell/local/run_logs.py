@@ -10,6 +10,7 @@ import re
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import TracebackType
 from typing import Any, TextIO
 
 from stepwell.definition.graph import Json, Step
@@ -145,10 +146,14 @@ class OwnFrames(logging.Formatter):
 
     def formatException(self, ei: Any) -> str:  # noqa: N802 - the standard library's name
         kind, error, trace = ei
-        own = trace
-        while own is not None and own.tb_frame.f_code.co_filename.startswith(_NOT_USERS):
-            own = own.tb_next
-        return super().formatException((kind, error, own or trace))
+        return super().formatException((kind, error, users_trace(trace) or trace))
+
+
+def users_trace(trace: TracebackType | None) -> TracebackType | None:
+    """A traceback from the user's code on; None if it has nothing of that."""
+    while trace is not None and trace.tb_frame.f_code.co_filename.startswith(_NOT_USERS):
+        trace = trace.tb_next
+    return trace
 
 
 class Lines(OwnFrames):

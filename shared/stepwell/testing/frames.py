@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from functools import wraps
 from inspect import isfunction
 from typing import Any, TypeVar
 
 from stepwell.errors import UserError
+from stepwell.local.run_logs import users_trace
 
 T = TypeVar("T")
 
@@ -31,3 +33,14 @@ def _alone(method: Callable[..., Any]) -> Callable[..., Any]:
             raise error from error.__cause__
 
     return called
+
+
+class UsersFrames(logging.Filter):
+    """Begins a logged traceback with the code under test. What a mock raises has none."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if record.exc_info:
+            kind, error, trace = record.exc_info
+            if kind is not None and error is not None:
+                record.exc_info = kind, error, users_trace(trace)
+        return True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,6 +19,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def stepwell(request: pytest.FixtureRequest) -> Iterator[object]:
     """A Stepwell in memory over the workflow folder of the ini option, of the test, or `workflows/` above it."""
     from stepwell.errors import DefinitionError  # noqa: PLC0415  as below
+    from stepwell.testing.frames import UsersFrames  # noqa: PLC0415  as below
     from stepwell.testing.kit import Stepwell  # noqa: PLC0415  a test run that does not ask for it does not pay for it
 
     named = str(request.config.getini("stepwell_folder"))
@@ -25,7 +27,10 @@ def stepwell(request: pytest.FixtureRequest) -> Iterator[object]:
         kit = Stepwell(workflow_folder(request.path, request.config.rootpath, named))
     except DefinitionError as error:
         pytest.fail(str(error), pytrace=False)
+    frames, worker = UsersFrames(), logging.getLogger("stepwell.worker")
+    worker.addFilter(frames)
     yield kit
+    worker.removeFilter(frames)
     kit.close()
 
 
