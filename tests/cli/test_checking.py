@@ -150,6 +150,15 @@ def test_a_module_that_packages_leaves_out_is_named_where_it_is_not_found(projec
         "unknown_import", 'add "src/till_of_ours" to `packages` of [tool.stepwell]')  # fmt: skip
 
 
+def test_a_mistake_in_a_package_of_the_project_has_its_path_from_here(project: Path, cli: Cli) -> None:
+    (project / "pyproject.toml").write_text('[tool.stepwell]\npackages = ["till"]\n')
+    (project / "till").mkdir()
+    (project / "till" / "__init__.py").write_text("import striped\n")
+    (project / "workflows" / "prices.py").write_text("import till\n")
+    files = {one["file"] for one in found(cli, 1) if "striped" in one["message"]}
+    assert files == {str(Path("till", "__init__.py"))}
+
+
 def test_a_module_that_is_found_here_because_the_project_is_installed_is_not_on_lambda(
     project: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:

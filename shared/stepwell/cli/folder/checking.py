@@ -139,8 +139,15 @@ def check_folder(path: Path) -> tuple[Folder, tuple[Problem, ...]]:
 
     loaded, project = load_folder(path), project_of(path)
     code = with_own_places(check_folder_code(path, project.sources[1:]), project)
+    code = code if path.is_absolute() else map(_from_here, code)
     own = (*_missing_packages(project), *not_in_packages(path, project))
     return loaded, (*loaded.problems, *code, *check_services(path), *own)
+
+
+def _from_here(problem: Problem) -> Problem:
+    """The problem with the path of its file from the current folder, as that of the workflow folder is given."""
+    file, here = Path(problem.file), Path.cwd()
+    return replace(problem, file=str(file.relative_to(here))) if file.is_relative_to(here) else problem
 
 
 def _missing_packages(project: Project) -> Iterator[Problem]:
