@@ -92,6 +92,20 @@ def test_a_dry_run_waits_for_the_count(api: FakeApi, cli: Cli) -> None:
     assert "the newest: run_9, run_8" in told.stdout
 
 
+@pytest.mark.parametrize(
+    ("options", "told"), [((), " that redrive is for"), (("--status", "failed"), " with this status")]
+)
+def test_a_batch_of_no_run_of_a_failure_says_how_to_look_at_its_runs(
+    api: FakeApi, cli: Cli, options: tuple[str, ...], told: str
+) -> None:
+    """They may be compensated, of which nothing is left to go on from; or the fingerprint is another."""
+    done = job(matched=0, done=0)
+    api.on("POST", "/runs:batch", (202, done))
+    api.on("GET", "/runs/run_b", (200, done))
+    result = cli("batch", "redrive", "--failure", "9f2c61d07b3a", *options, "--watch")
+    assert result.stderr.endswith(f"no run of this failure{told}: stepwell runs --failure 9f2c61d07b3a\n")
+
+
 def test_a_batch_of_no_run_of_a_workflow_that_there_is_not_is_refused(api: FakeApi, cli: Cli) -> None:
     done = job(matched=0, dry_run=True)
     api.on("POST", "/runs:batch", (202, done))

@@ -89,6 +89,9 @@ def batch(
             if workflow and not report_of(job).get("matched"):
                 check_workflow(client, workflow)
     _show(job, as_json)
+    if failure and not as_json and has_ended(job) and not report_of(job).get("matched"):
+        of_status = " with this status" if statuses else f" that {action.value} is for"
+        typer.echo(there(f"no run of this failure{of_status}: stepwell runs --failure {failure}"), err=True)
     if has_ended(job) and (job["status"] != "completed" or report_of(job).get("stopped")):
         raise typer.Exit(exits.FAILED)
 
