@@ -336,6 +336,20 @@ def test_failures_have_whole_words_in_a_narrow_window(width: int, headings: str)
 
 
 @pytest.mark.usefixtures("cli")
+def test_failures_have_no_first_times_where_these_would_break_a_name() -> None:
+    group = {"count": 1, "fingerprint": "c6a7085fbc34", "workflow": "nightly-etl", "step": "list", "type": "step_input",
+             "first_at": "2026-03-01T14:27:30.000Z", "last_at": "2026-03-01T14:27:30.000Z",
+             "run_id": "run_5bd9773228f343ffdb17fb0050"}  # fmt: skip
+    for width, headings in ((100, "runs fingerprint workflow step error last such as"),
+                            (120, "runs fingerprint workflow step error first last such as")):  # fmt: skip
+        screen = Console(file=io.StringIO(), width=width)
+        screen.print(failures_table([group], NOW, width))
+        heading, row = printed(screen).splitlines()
+        assert " ".join(heading.split()) == headings
+        assert "nightly-etl" in row.split()
+
+
+@pytest.mark.usefixtures("cli")
 def test_a_run_says_what_it_has_cost_where_the_server_knows() -> None:
     cost = {"usd": 0.0000162, "write_units": 13, "read_units": 12, "invocations": 4, "schedules": 1}
     for said, told in (

@@ -96,22 +96,33 @@ def _run_cells(run: Mapping[str, Any], now: datetime, width: int, *, is_tight: b
 
 
 def failures_table(items: Iterable[Mapping[str, Any]], now: datetime, width: int = WIDE) -> Table:
-    """A table of failed runs by their error. Below WIDE it has the ends of made ids, and no first times.
+    """A table of failed runs by their error. Where not all has room, it has the ends of made ids, and no first times.
 
     Below TERMINAL it has no times.
     """
-    names = {"runs": "count", "fingerprint": "fingerprint", "workflow": "workflow", "step": "step", "error": "type"}
-    times = {"first": "first_at"} if width >= WIDE else {}
-    times |= {"last": "last_at"} if width >= TERMINAL else {}
-    table = table_of(*names, *times, "such as")
-    for one in items:
-        told = (how_long_ago(one.get(name), now) for name in times.values())
-        run_id = str(one.get("run_id") or "")
-        such_as = run_id if width >= WIDE else short(run_id)
-        table.add_row(*(plain(one.get(name)) for name in names.values()), *map(plain, told), plain(such_as))
+    groups = list(items)
+    rows = [_failure_cells(one, now, is_wide=True) for one in groups]
+    headings = [*_FAILURE, "first", "last", "such as"]
+    if width < WIDE or _columns(rows, headings) > width:
+        rows = [_failure_cells(one, now, is_wide=False) for one in groups]
+        headings = [*_FAILURE, *(["last"] if width >= TERMINAL else []), "such as"]
+    table = table_of(*headings)
+    for row in rows:
+        table.add_row(*(row[heading] for heading in headings))
     for column in table.columns:
         column.no_wrap = column.header not in ("workflow", "step", "error")
     return table
+
+
+_FAILURE = {"runs": "count", "fingerprint": "fingerprint", "workflow": "workflow", "step": "step", "error": "type"}
+
+
+def _failure_cells(one: Mapping[str, Any], now: datetime, *, is_wide: bool) -> dict[str, Text]:
+    run_id = str(one.get("run_id") or "")
+    times = {"first": how_long_ago(one.get("first_at"), now), "last": how_long_ago(one.get("last_at"), now)}
+    named = {heading: one.get(name) for heading, name in _FAILURE.items()}
+    cells = {**named, **times, "such as": run_id if is_wide else short(run_id)}
+    return {heading: plain(value) for heading, value in cells.items()}
 
 
 def limits_table(items: Iterable[Mapping[str, Any]], now: datetime) -> Table:
