@@ -63,6 +63,19 @@ def test_a_schedule_that_is_made_is_listed_and_the_same_body_again_is_the_same_o
     assert (other.status, other.json["code"]) == (409, "already_used")
 
 
+@pytest.mark.parametrize(
+    ("given", "error"),
+    [
+        ("", "the input violates input_schema: "),
+        (', input: {day: "{{ event.scheduled_at }}"}', None),
+        (', input: {day: "{{ event.unheard_of }}"}', "there is no key 'unheard_of'"),
+    ],
+)
+def test_a_definitions_schedule_that_would_start_nothing_says_why(given: str, error: str | None) -> None:
+    found = listed(World(NIGHTLY.replace("catch_up: 1h", f"catch_up: 1h{given}")))["nightly:1"]["error"]
+    assert found is None if error is None else found.startswith(error)
+
+
 def test_a_schedule_that_would_start_nothing_says_why(world: World) -> None:
     """Else only the log tells it, at each firing."""
     world.post("/workflows/nightly/aliases", {"alias": "stable"})
@@ -71,7 +84,6 @@ def test_a_schedule_that_would_start_nothing_says_why(world: World) -> None:
     world.delete("/workflows/nightly/aliases/stable")
     shown = listed(world)
     assert shown["often"]["error"] == "nightly has no version or alias 'stable'"
-    assert shown["nightly:1"]["error"] is None
     delete(world, "often")
     world.post("/schedules", OFTEN)
     world.parts.catalog.replace([])

@@ -15,8 +15,7 @@ async def list_schedules(call: Call) -> Answer:
     now_ms, scheduling = call.parts.ports.clock.now_ms(), call.parts.scheduling
     views = []
     for known in await scheduling.all():
-        error = "" if known.of_definition else await scheduling.trouble(known.schedule)
-        views.append(schedule_view(known, now_ms, error))
+        views.append(schedule_view(known, now_ms, await scheduling.trouble(known)))
     return page_of_all(views, asked)
 
 

@@ -16,13 +16,14 @@ from stepwell.definition.text import closest
 from stepwell.definition.timetable import parse_schedule
 from stepwell.engine.gathering import alone
 from stepwell.engine.records import RunInfo
-from stepwell.errors import Conflict, InvalidInput, NotFound, UserError
+from stepwell.errors import Conflict, ExpressionError, InvalidInput, NotFound, UserError
 from stepwell.limits import FIRING_LATE_MS, FIRINGS_MADE_UP, SCHEDULE_INPUT_BYTES, SCHEDULES
 from stepwell.runtime.catalog import Catalog
 from stepwell.runtime.log.messages import Scheduled, to_json
 from stepwell.runtime.ports import Ports, Schedule, Schedules
 from stepwell.runtime.starts.admission import check_json
 from stepwell.runtime.starts.places import gathering_key
+from stepwell.runtime.starts.scheduled import input_at
 from stepwell.runtime.starts.starting import check_input, check_keys
 from stepwell.runtime.starts.versions import Versions
 from stepwell.runtime.stores.jsontext import decode, encode
@@ -79,16 +80,23 @@ class Scheduling:
                  for one in (*made, *defined)]  # fmt: skip
         return sorted(found, key=lambda known: known.schedule.name)
 
-    async def trouble(self, schedule: Schedule) -> str:
-        """Returns why a caller's schedule would start no run now; "" if it would."""
+    async def trouble(self, known: Known) -> str:
+        """Returns why a schedule would start no run now; "" if it would."""
+        schedule = known.schedule
         try:
             graph = await Versions(self._ports, self._catalog).graph(schedule.workflow, schedule.version)
             if schedule.workflow not in self._catalog.current:
                 return f"the workflow {schedule.workflow!r} is not deployed"
-            self._check_input(graph, schedule.input)
-        except UserError as error:
+            self._check_input(graph, self._fired(graph, schedule) if known.of_definition else schedule.input)
+        except (UserError, ExpressionError) as error:
             return error.message
         return ""
+
+    def _fired(self, graph: Graph, schedule: Schedule) -> Json:
+        """The input that a firing of a definition's schedule would have now. Raises ExpressionError."""
+        now_ms = self._ports.clock.now_ms()
+        triggers = (one for one in graph.schedules if one.name == schedule.name)
+        return next((input_at(one, now_ms) for one in triggers), schedule.input)
 
     def _check_input(self, graph: Graph, given: Json) -> None:
         check_input(graph, given)
