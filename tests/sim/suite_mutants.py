@@ -32,6 +32,7 @@ from stepwell.runtime.log.standing import ForkedParent, Lease, Standing
 from stepwell.runtime.loop import coordinator
 from stepwell.runtime.loop.advance import Advance
 from stepwell.runtime.loop.coordinator import Coordinator
+from stepwell.runtime.loop.stopping import Stopping
 from stepwell.runtime.loop.worker import Worker, _Turn
 from stepwell.runtime.ports import Joined, Lane, Queue
 from stepwell.runtime.starts import starting
@@ -331,4 +332,15 @@ def kept_at_rest() -> Iterator[None]:
         return await self._resting.rests(at)
 
     with mock.patch.object(Worker, "_rests", rests):
+        yield
+
+
+@contextmanager
+def paused_with_its_permit() -> Iterator[None]:
+    """A token takes a permit before it looks whether its workflow is paused, and rests with it."""
+
+    async def reached(self: Stopping, at: Standing) -> Standing:
+        return at
+
+    with mock.patch.object(Stopping, "reached", reached):
         yield

@@ -187,6 +187,10 @@ def late_and_beside_another() -> Iterator[None]:
             test_throttles.test_a_run_that_is_paused_at_its_step_gives_the_permit_back_when_that_ends,
         ),
         (
+            suite_mutants.paused_with_its_permit,
+            test_throttles.test_runs_of_a_paused_workflow_hold_up_nobody_in_their_line_and_ask_again_when_it_goes_on,
+        ),
+        (
             repeated_mutants.second_goes_on,
             test_copies.test_of_two_messages_of_one_name_that_write_at_once_the_second_stops,
         ),
