@@ -7,13 +7,14 @@ import re
 from datetime import datetime
 
 from stepwell.definition.patterns import lazy
-from stepwell.errors import UserError
+from stepwell.errors import Problem, UserError
 from stepwell.limits import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, YEAR_MS
 
 HINT = "write 30s, 5m, 24h, 7d, an ISO 8601 duration such as PT5M, or a number of seconds"
 _UNTIL = "until then: let a template give a time such as 2030-01-31T12:00:00Z, or a function ctx.sleep(a datetime)"
 LONGEST_MS = 100 * YEAR_MS  # a longer deadline is a typing mistake, and exceeds the calendar
 
+_SECONDS_FROM_MS = 5 * MINUTE_MS  # a number alone from here on is surely meant as seconds
 _UNITS_MS = {"ms": 1, "s": SECOND_MS, "m": MINUTE_MS, "h": HOUR_MS, "d": DAY_MS, "w": 7 * DAY_MS}
 _PAIRS = ((86_400, "d", 3_600, "h"), (3_600, "h", 60, "min"), (60, "min", 1, "s"))  # of seconds: a unit, the next one
 _SHORT = lazy(r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w)", re.ASCII)
@@ -60,6 +61,19 @@ def show_duration(milliseconds: int) -> str:
 def long_step(limit_ms: int) -> tuple[str, str]:
     """Returns the message and the hint about a step's time limit of more than a year."""
     return f"`timeout` of {show_duration(limit_ms)} is over the maximum of a step", f"at most {show_duration(YEAR_MS)}"
+
+
+def without_unit(value: object, path: str = "") -> Problem | None:
+    """Returns a warning about a short time limit of a wait that is written as a number alone.
+
+    Hours or days are meant, most often. None for a longer one, which is seconds, and for one with a unit.
+    """
+    text = f"{value:g}" if isinstance(value, int | float) and not isinstance(value, bool) else str(value).strip()
+    if not _NUMBER.fullmatch(text) or not 0 < float(text) * SECOND_MS < _SECONDS_FROM_MS:
+        return None
+    seconds = "1 second" if float(text) == 1 else f"{text} seconds"
+    message, hint = f"a `timeout` of {text} is {seconds}", f"write {text}h or {text}d, or {text}s if you mean it"
+    return Problem("without_unit", message, path, hint, severity="warning")
 
 
 def span(seconds: float) -> str:

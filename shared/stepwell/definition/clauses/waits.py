@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from stepwell.definition.clauses.wait_details import approvers_of, check_times, documents_of, heartbeat_of
 from stepwell.definition.compiled import Expression
-from stepwell.definition.durations import show_duration
+from stepwell.definition.durations import show_duration, without_unit
 from stepwell.definition.formats.common import Context, check_name, step_of
 from stepwell.definition.graph import Json, Step, Wait
 from stepwell.definition.wait_schemas import SCHEMAS, SEVERAL, keys_of, written_kinds
@@ -165,7 +165,16 @@ def timeout_of(
     if timeout_ms is not None and timeout_ms > longest:
         message = f"`{key}` of {show_duration(timeout_ms)} is over the maximum of a wait for `{kind}`"
         context.add("timeout_too_long", message, f"{path}/{key}", f"at most {show_duration(longest)}")
+    elif key == "timeout" and not is_timer:
+        _warn_without_unit(context, data[key], kind, f"{path}/{key}")
     return None, timeout_ms
+
+
+def _warn_without_unit(context: Context, written: Json, kind: str, path: str) -> None:
+    """Warns of 8 where 8h may be meant. A program may well call back within seconds."""
+    is_of_program = kind in SCHEMAS and (SCHEMAS[kind].has_url or not SCHEMAS[kind].keys)
+    if not is_of_program and not context.trusted and (doubt := without_unit(written, path)):
+        context.problems.append(doubt)
 
 
 def _bounds(kind: str, arms: tuple[Wait, ...]) -> tuple[int | None, int]:

@@ -12,6 +12,7 @@ from stepwell.definition.code.limits import long_timeouts_of, unknown_limits_of
 from stepwell.definition.code.modules import Code, read_code
 from stepwell.definition.code.names import check_names
 from stepwell.definition.code.retries import doubtful_categories_of
+from stepwell.definition.code.short_waits import short_waits_of
 from stepwell.definition.code.steps import wrong_steps_of
 from stepwell.definition.code.targets import check_targets, target_functions
 from stepwell.definition.code.typed_dicts import typed_dicts_of
@@ -35,7 +36,7 @@ def check_folder_code(path: Path, packages: Collection[Path] = ()) -> tuple[Prob
     texts = read_texts(path, packages)
     code, own = read_code(texts), [module_name(path, file) for file in modules(path)]
     problems, targets = [*check_code(code), *long_timeouts_of(code), *doubtful_categories_of(code)], set[str]()
-    problems += wrong_steps_of(code)
+    problems += (*wrong_steps_of(code), *short_waits_of(code))
     limits = load_limits(path)
     problems += [] if limits.problems else unknown_limits_of(code, limits.document)
     written: dict[str, tuple[Path, Loaded]] = {}
