@@ -51,3 +51,33 @@ def test_the_retry_of_a_compensation_is_announced(caplog: pytest.LogCaptureFixtu
     world.steps.of["work"] = lambda call: fails("E", "validation")
     world.steps.of["book.compensate"] = lambda call: fails("E", "transient")
     assert said(world, caplog, 300_000) == ["book.compensate is tried again in 90.0 s (attempt 2 of 2)"]
+
+
+TIMED_OUT = "work is not tried again after a time-out: `on` of its retry policy lacks `timeout`; "
+
+
+def test_a_time_out_that_the_policy_leaves_out_is_told_with_what_to_write(caplog: pytest.LogCaptureFixture) -> None:
+    world = World(RETRIED)
+    world.steps.of["work"] = lambda call: fails("step_timeout", "timeout")
+    said_of_it = 'write on: [timeout], or on=["timeout"] in Python, if it may run twice'
+    assert said(world, caplog, 60_000) == [TIMED_OUT + said_of_it]
+
+
+def test_what_the_policy_names_already_is_kept_in_the_advice(caplog: pytest.LogCaptureFixture) -> None:
+    world = World(RETRIED.replace("max_retries: 2", "max_retries: 2, on: [Declined]"))
+    world.steps.of["work"] = lambda call: fails("step_timeout", "timeout")
+    (told,) = said(world, caplog, 60_000)
+    assert 'on: [Declined, timeout], or on=["Declined", "timeout"]' in told
+
+
+@pytest.mark.parametrize(
+    "retry",
+    [", retry: {max_retries: 1, backoff: constant, initial_delay: 3s, on: [timeout]}", ", retry: {max_retries: 0}", ""],
+)
+def test_a_time_out_without_attempts_left_or_without_a_policy_is_told_nothing(
+    retry: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    written = ", retry: {max_retries: 2, backoff: constant, initial_delay: 3s}"
+    world = World(RETRIED.replace(written, retry))
+    world.steps.of["work"] = lambda call: fails("step_timeout", "timeout")
+    assert not [line for line in said(world, caplog, 60_000) if "not tried again" in line]

@@ -7,13 +7,18 @@ import logging
 from stepwell.engine.actions import RunStep
 from stepwell.engine.durable.turns import Stuck
 from stepwell.engine.records import End, Kind, Pause, Record, RetryAt
-from stepwell.engine.retry import Policy
+from stepwell.engine.retry import Policy, is_retried
 from stepwell.engine.waits.code import is_again, is_for_code, told
 from stepwell.limits import SECOND_MS
 from stepwell.runtime.log.standing import Standing
 
 _logger, _worker = logging.getLogger("stepwell.agent"), logging.getLogger("stepwell.worker")
 TRIED_AGAIN = "%s %s is tried again in %.1f s (attempt %s)"  # the log line after that of an attempt's failure
+
+LEFT_OUT = (
+    "%s %s is not tried again after a time-out: `on` of its retry policy lacks `timeout`; "
+    "write on: [%s], or on=[%s] in Python, if it may run twice"
+)
 
 
 def log_started(at: Standing, action: RunStep) -> None:
@@ -24,13 +29,33 @@ def log_started(at: Standing, action: RunStep) -> None:
 
 
 def log_tried_again(at: Standing, action: RunStep, record: Record, policy: Policy) -> None:
-    """Logs when a step whose attempt failed is tried again, if it is. Retriers of a state count each for itself."""
+    """Logs when a step whose attempt failed is tried again, if it is. Retriers of a state count each for itself.
+
+    Of a time-out that its retry policy leaves out, it logs why there is no further attempt.
+    """
     if not isinstance(record.next, RetryAt):
+        if _is_left_out(action, record, policy):
+            _log_left_out(at, action, policy)
         return
     node, attempt = action.node if action.undo is None else f"{action.node}.compensate", action.attempt + 1
     tries = f"{attempt} of {policy.retry.max_retries + 1}" if policy.retry and not policy.retriers else str(attempt)
     ids = {"run_id": at.run_id, "step": node, "attempt": action.attempt}
     _worker.info(TRIED_AGAIN, at.run_id, node, (record.next.at_ms - record.at_ms) / SECOND_MS, tries, extra=ids)
+
+
+def _is_left_out(action: RunStep, record: Record, policy: Policy) -> bool:
+    """Tells whether a time-out had attempts left, and `on` of the retry policy does not name it."""
+    retry, error = policy.retry, record.error
+    if retry is None or policy.retriers or error is None or error.category != "timeout":
+        return False
+    return action.attempt <= retry.max_retries and not is_retried(retry, error)
+
+
+def _log_left_out(at: Standing, action: RunStep, policy: Policy) -> None:
+    node = action.node if action.undo is None else f"{action.node}.compensate"
+    on = sorted({"timeout", *(policy.retry.on if policy.retry else ())})
+    ids = {"run_id": at.run_id, "step": node, "attempt": action.attempt}
+    _worker.warning(LEFT_OUT, at.run_id, node, ", ".join(on), ", ".join(f'"{one}"' for one in on), extra=ids)
 
 
 def log_written(at: Standing, record: Record) -> None:
