@@ -36,6 +36,7 @@ from stepwell.runtime.ports.headers import RunQuery
 from stepwell.runtime.starts.deploys import tell_deployed
 from stepwell.runtime.starts.starting import Start
 from stepwell.testing.backend import Backend, in_memory
+from stepwell.testing.borrowed import refuse_borrowed
 from stepwell.testing.driver import MOST_MESSAGES, Driver
 from stepwell.testing.frames import hidden
 from stepwell.testing.mocks import Mock, MockedCatalog, MockedSteps, Takes
@@ -152,6 +153,7 @@ class Stepwell:
         self._deploy((compiled.graph,))
         return compiled.graph
 
+    @refuse_borrowed
     def mock(
         self,
         name: str,

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NoReturn, TypeAlias
 
 from stepwell.definition.authoring import Directive
 from stepwell.definition.compiler import compile_document
@@ -32,6 +32,7 @@ from stepwell.runtime.loop.driving import Pause
 from stepwell.runtime.steps.calls import Calls
 from stepwell.runtime.steps.port import StepCall, Updated, WriteRecord
 from stepwell.runtime.steps.threads import AttemptTimeoutError
+from stepwell.testing.borrowed import BORROWED, no_attribute
 
 Takes: TypeAlias = str | float | Callable[[Any], str | float]
 _LONGEST = "365d"  # that a child run's mock may take
@@ -48,6 +49,15 @@ class Mock:
     takes: Takes = 0  # virtual time of each attempt: a duration, or a function of its input
     calls: list[Json] = field(default_factory=list)
     runs: set[str] = field(default_factory=set)  # the ids of the child runs that it replaces
+
+    def __getattr__(self, name: str) -> NoReturn:
+        """Raises AttributeError, which says what to write in place of what a mock of unittest has."""
+        raise no_attribute(name)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if name in BORROWED:
+            raise no_attribute(name)
+        super().__setattr__(name, value)
 
     def replaces(self, run_id: str) -> bool:
         """Tells whether it replaces this child run: one of as many as it may."""
