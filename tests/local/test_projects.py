@@ -336,3 +336,19 @@ def test_the_home_folder_is_not_searched_for_workflows_unless_somebody_names_it(
     assert chosen_folder(tmp_path) == tmp_path
     (tmp_path / "order.yaml").write_text(FLOW.format(name="order", run="m.f"))
     assert chosen_folder(None) == Path()
+
+
+def test_an_unknown_function_is_told_with_the_modules_own_functions_alone(tmp_path: Path) -> None:
+    """What it imports, and its classes, are no steps of it. A package has those of its modules."""
+    (tmp_path / "shop.py").write_text(
+        "from pathlib import Path\nfrom json import dumps\nfrom stepwell import step\n"
+        "class Order: ...\n@step\ndef charge(): ...\ndef ship(): ...\n"
+    )
+    (tmp_path / "till").mkdir()
+    (tmp_path / "till" / "__init__.py").write_text("from till.pay import pay\nfrom json import dumps\n")
+    (tmp_path / "till" / "pay.py").write_text("def pay(): ...\n")
+    registry = Registry(tmp_path)
+    for run, hint in (("python:shop.chrage", "shop has charge, ship"), ("python:till.py", "till has pay")):
+        with pytest.raises(UnknownStepError) as told:
+            registry.function(run)
+        assert told.value.hint == hint

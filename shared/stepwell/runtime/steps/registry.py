@@ -203,7 +203,14 @@ def defaults_of(function: Function) -> StepDefaults:
 
 
 def _functions(module: ModuleType) -> list[str]:
-    return sorted(name for name, value in vars(module).items() if callable(value) and not name.startswith("_"))
+    """Returns the names of the functions of this module, or of its package: not of those that it imports."""
+    return sorted(name for name, value in vars(module).items() if not name.startswith("_") and _is_own(value, module))
+
+
+def _is_own(value: object, module: ModuleType) -> bool:
+    made_in = str(getattr(value, "__module__", ""))
+    is_function = callable(value) and not isinstance(value, type)
+    return is_function and f"{made_in}.".startswith(f"{module.__name__}.")
 
 
 def _steps_of(module: ModuleType) -> Iterator[Function]:
