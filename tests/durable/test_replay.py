@@ -398,6 +398,8 @@ def test_a_version_that_is_gone_keeps_its_runs_until_it_is_back(flows: Flows) ->
     kit.reload()
     kit.advance("1h")
     assert stuck(run) == "unknown_step"
+    wakers = kit.client().handle(run.id).explain()["wakers"]
+    assert any(f"`stepwell event code.deployed --run {run.id}`" in one["detail"] for one in wakers)
     flows.write(HEAD + old.replace("order", "other"))
     kit.reload()
     kit.advance("1m")

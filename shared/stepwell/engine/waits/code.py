@@ -49,7 +49,8 @@ class CodeWait(WaitKind):
         code = error.get("code")
         what = f"cannot load {code}" if code else "cannot continue with the deployed code"
         text = f"It {what}: {told(error)}."
-        event = "a deploy, or a reload of the dev server; `stepwell event code.deployed --run RUN` for this run only"
+        alone = f"`stepwell event {_OWN_EVENT} --run {run_id}` for this run only"
+        event = f"a deploy, or a reload of the dev server; {alone}"
         wakers = (Waker("timer", "it retries by itself", parked.until_ms), Waker("event", event))
         return Reason(f"{text} Nothing is lost: fix the code and deploy it.", wakers)
 
