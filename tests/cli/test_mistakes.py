@@ -376,6 +376,18 @@ def test_a_time_that_is_none_is_told_with_both_ways_to_write_one(cli: Cli) -> No
     )
 
 
+@pytest.mark.parametrize("command", ["failures", "runs"])
+@pytest.mark.parametrize("number", ["1", "1.5"])
+def test_a_time_that_is_a_number_alone_is_refused(cli: Cli, command: str, number: str) -> None:
+    """Taken as seconds, it would leave out nearly all runs, and the answer would be that none failed."""
+    refused = cli(command, "--since", number)
+    assert refused.exit_code == 2
+    assert refused.stderr == (
+        f"error: '{number}' has no unit [bad_duration]\n"
+        f"  hint: write {number}h for hours, {number}d for days, or a time such as 2027-01-01T09:00\n"
+    )
+
+
 def test_a_single_mistake_with_a_name_in_it_is_told_once(api: FakeApi, cli: Cli) -> None:
     detail = "`key` fails for this delivery: no such key `order`"
     refused = problem(400, "unmappable", detail, errors=[{"path": "", "message": detail}])

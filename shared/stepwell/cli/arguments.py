@@ -145,7 +145,10 @@ def refuse_empty(called: typer.Context, *options: str) -> None:
 
 
 def read_since(given: str) -> str:
-    """Converts a time, or an age such as `2h` or `7d`, to RFC 3339; "" if it is not given. Raises UserError."""
+    """Converts a time, or an age such as `2h` or `7d`, to RFC 3339; "" if it is not given.
+
+    Raises UserError, also for a number alone: as seconds it would leave out nearly all.
+    """
     if not given:
         return ""
     try:
@@ -156,6 +159,10 @@ def read_since(given: str) -> str:
 
 
 def _age_ms(given: str) -> int:
+    number = given.strip()
+    if number.replace(".", "", 1).isdecimal():
+        hint = f"write {number}h for hours, {number}d for days, or a time such as 2027-01-01T09:00"
+        raise UserError(f"{given!r:.40} has no unit", code="bad_duration", hint=hint)
     try:
         return parse_duration(given)
     except UserError as error:
