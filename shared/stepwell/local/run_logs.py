@@ -170,4 +170,12 @@ class Lines(OwnFrames):
         if about.run_id and is_users:
             whose = " ".join(filter(None, (short(about.run_id), about.step, about.branch)))
             record.message = f"{whose}: {record.message}"
+        elif isinstance(record.args, tuple) and record.args and not is_users:
+            record.message = _with_short_id(record.message, str(record.args[0]))
         return super().formatMessage(record)
+
+
+def _with_short_id(message: str, first: str) -> str:
+    """Returns the engine's line about a run with the end of its id. `first`: what the line begins with."""
+    is_of_run = first.startswith("run_") and message.startswith(first)
+    return short(first) + message.removeprefix(first) if is_of_run else message
