@@ -630,3 +630,34 @@ def test_the_functions_that_stand_in_for_resources_are_checked_against_the_code(
         ("unknown_function", "resources.yaml", 2, "did you mean `score`?"),
         ("unknown_module", "resources.yaml", 3, "did you mean `shop`?"),
     ]
+
+
+IN_VAIN = """
+import time
+from stepwell import workflow
+def charge(n): return time.time() + n
+def total(n): return n + 1
+@workflow
+async def flow(ctx, n: int):
+    at = charge(n)
+    return at + total(n) + charge(n)
+"""
+AS_STEPS = """
+@workflow
+async def other(ctx, n: int): return await ctx.step(charge, n) + await ctx.step(total, n)
+"""
+
+
+def test_a_function_that_is_a_step_elsewhere_is_told_where_it_is_called_as_a_function() -> None:
+    """It is right as it stands: its call is wrong. One that a replay runs with the same result is left alone."""
+    assert told(IN_VAIN + AS_STEPS) == [("step_called", 8), ("step_called", 9)]
+    assert problems(IN_VAIN + AS_STEPS)[0].hint == "await ctx.step(charge, …)"
+
+
+def test_a_function_that_is_no_step_anywhere_is_told_in_its_body() -> None:
+    assert told(IN_VAIN) == [("not_deterministic", 4)]
+
+
+def test_a_step_elsewhere_that_calls_itself_is_told_once() -> None:
+    text = IN_VAIN.replace("time.time() + n", "time.time() if n else charge(n)").replace(" + charge(n)", "")
+    assert told(text + AS_STEPS) == [("step_called", 8)]

@@ -22,6 +22,7 @@ from stepwell.definition.code.modules import Code, Def, Function, is_property, m
 from stepwell.definition.code.objects import variables_of
 from stepwell.definition.code.own_context import gives_context, misplaced_contexts
 from stepwell.definition.code.own_steps import asked_in_a_step, asked_of, given_by_position, unawaited_in_a_step
+from stepwell.definition.code.replayed import is_run_as_step, reader_of, replayed
 from stepwell.definition.code.results import wrong_results
 from stepwell.definition.code.set_loops import loops_over_sets
 from stepwell.definition.code.shared_names import shared_names
@@ -34,7 +35,6 @@ from stepwell.definition.text import STEP_OPTIONS, closest, option_hint
 from stepwell.errors import Problem
 
 _AT_ONCE = frozenset({"start", "lock", "limit"})  # they are no operations that would be awaited themselves
-_READERS = frozenset({"query", "validator"})
 _CALLS_WHAT_IT_IS_GIVEN = re.compile(r"map|filter|sorted|min|max|(functools|itertools)\.\w+")
 
 
@@ -60,7 +60,7 @@ class _Body:
     def __init__(self, names: FullNames, function: Function, seen: set[str]) -> None:
         self._names, self._function, self._seen = names, function, seen
         self._imported = AtImport(names)
-        self._nodes = list(_replayed(function.node))
+        self._nodes = replayed(function.node)
         self._parameters = list(ast.walk(function.node.args))
         self._told: set[int] = set()
         self._has_another = has_another(function.node)
@@ -191,7 +191,7 @@ class _Body:
                         "return it: a replay does not call this again",
                     )
                     yield given, "lost_in_branch", does, hint
-            if isinstance(node, Def) and (reader := _reader_of(node)):
+            if isinstance(node, Def) and (reader := reader_of(node)):
                 does = f"a {reader} changes {{}} of the function"
                 yield node, "read_only_query", does, "change it in the function, or in an update"
 
@@ -270,11 +270,17 @@ class _Body:
         return None if made is None else Choice(*made, {})
 
     def _of_called(self, called: Function | None, node: ast.Call) -> Iterator[Problem]:
-        if called is not None and called.mark == "step":
+        if called is not None and (called.mark == "step" or self._belongs_in_a_step(called)):
             message = f"{called.name}(…) calls a step as a function: each replay runs it again"
             yield self._problem("step_called", message, f"await ctx.step({called.name}, …)", node)
         elif called is not None:
             yield from self._of_further(called)
+
+    def _belongs_in_a_step(self, called: Function) -> bool:
+        """Tells whether the module runs it as a step too, and a replay of it would do something differently."""
+        if called.mark or not is_run_as_step(self._names, self._function.module, called):
+            return False
+        return any(_Body(self._names, called, {*self._seen}).problems())
 
     def _of_further(self, called: Function | None) -> Iterator[Problem]:
         if called is not None and not called.mark and _place(called) not in self._seen:
@@ -370,29 +376,6 @@ class _Body:
 
     def _called(self, node: ast.expr) -> Function | None:
         return self._names.function(self._meaning(node))
-
-
-def _replayed(function: Def) -> Iterator[ast.AST]:
-    """The nodes of the function's body, without what it gives to `ctx.run`, its queries and its validators.
-
-    That code is a step's, or is not replayed: it may use the clock.
-    """
-    calls = (node for node in ast.walk(function) if isinstance(node, ast.Call) and asked_of(node) == "run")
-    given = [node.args[0] for node in calls if node.args]
-    names = {one.id for one in given if isinstance(one, ast.Name)}
-    left: list[ast.AST] = [*reversed(function.body)]
-    while left:
-        node = left.pop()
-        if any(node is one for one in given) or (isinstance(node, Def) and (node.name in names or _reader_of(node))):
-            continue
-        yield node
-        left += reversed(list(ast.iter_child_nodes(node)))
-
-
-def _reader_of(handler: Def) -> str:
-    """`query` or `validator`, if it is marked as one of a function's."""
-    marks = (one.func if isinstance(one, ast.Call) else one for one in handler.decorator_list)
-    return next((one.attr for one in marks if isinstance(one, ast.Attribute) and one.attr in _READERS), "")
 
 
 def _place(function: Function) -> str:
