@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from stepwell.api.runs import children
 from stepwell.definition.graph import Json
 from stepwell.engine.actions import Outcome
 from stepwell.engine.children import child_id
+from stepwell.engine.records import Failure
 from stepwell.limits import CHILD_STATUSES
 from tests.api.kit import World
 
@@ -32,6 +34,9 @@ nodes:
   all_in: {fan_in: {policy: all}}
 """
 MANY = "workflow: many\ntimeline: [{name: ask, children: [" + ", ".join(["{workflow: mail}"] * 30) + "]}]"
+ISOLATED = FORKED.replace("workflow: forked", "workflow: isolated").replace(
+    'run: "workflow:fraud"', "children: [{workflow: stock}], on_failure: isolate"
+)
 FRAUD = "workflow: fraud\ntimeline: [{name: look, wait: {for: approval}}]"
 STOCK = "workflow: stock\ntimeline: [{name: count, run: python:m.count}]"
 MAIL = "workflow: mail\ntimeline: [{name: write, run: python:m.count}]"
@@ -39,7 +44,7 @@ MAIL = "workflow: mail\ntimeline: [{name: write, run: python:m.count}]"
 
 @pytest.fixture
 def world() -> World:
-    made = World(ORDER, ONE, DAG, FORKED, MANY, FRAUD, STOCK, MAIL)
+    made = World(ORDER, ONE, DAG, FORKED, ISOLATED, MANY, FRAUD, STOCK, MAIL)
     made.steps.functions["python:m.count"] = lambda call: Outcome(3)
     return made
 
@@ -89,7 +94,6 @@ def test_a_dag_lists_the_children_of_its_steps(world: World) -> None:
 
 def test_a_branch_lists_its_own_children(world: World) -> None:
     run_id = world.start("forked")
-    assert run_of(world, run_id)["children"] == []
     branches = world.get(f"/runs/{run_id}/branches").json["items"]
     for index, branch in enumerate(branches):
         (child,) = branch["children"]
@@ -115,6 +119,29 @@ def test_the_children_of_branches_are_listed_too_and_those_of_no_run_are_refused
     assert len(world.get("/runs", parent=run_id).json["items"]) == 2
     assert world.get("/runs", parent="run_none").status == 404
     assert world.get("/runs", parent=run_id, cursor="run_none").status == 422
+
+
+def test_a_run_lists_the_children_of_its_branches_while_they_run_and_after_their_join(world: World) -> None:
+    run_id = world.start("forked")
+    assert [(one["step"], one["status"]) for one in run_of(world, run_id)["children"]] == [("ask", "waiting")] * 2
+    for one in run_of(world, run_id)["children"]:
+        world.post(f"/runs/{one['run_id']}/approve")
+    world.drain()
+    run = run_of(world, run_id)
+    assert run["status"] == "completed"
+    assert [(one["step"], one["status"]) for one in run["children"]] == [("ask", "completed")] * 2
+
+
+def test_a_child_whose_failure_its_branch_leaves_alone_is_listed_as_failed(world: World) -> None:
+    world.steps.functions["python:m.count"] = lambda call: Outcome(failure=Failure("Broken", "step", "no luck", "a"))
+    run = run_of(world, world.start("isolated"))
+    assert (run["status"], run["steps"]["ask"]["branches"]) == ("completed", {"total": 2, "completed": 2})
+    assert [one["status"] for one in run["children"]] == ["failed", "failed"]
+
+
+def test_of_many_children_of_branches_a_bounded_number_is_listed(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(children, "OF_BRANCHES", 1)
+    assert len(run_of(world, world.start("forked"))["children"]) == 1
 
 
 def test_the_status_of_the_first_25_children_is_read(world: World) -> None:

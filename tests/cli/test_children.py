@@ -9,7 +9,7 @@ import pytest
 from .conftest import COMPLETED, RUN, Cli, FakeApi
 
 ID = RUN["run_id"]
-CHILDREN = [
+CHILDREN: list[dict[str, Any]] = [
     {"name": "fraud", "workflow": "fraud", "run_id": "run_1", "step": "check", "status": "waiting", "detached": False},
     {"name": "stock", "workflow": "stock", "run_id": "run_2", "step": "check", "status": None, "detached": False},
     {"name": "tell", "workflow": "mail", "run_id": "run_3", "step": "tell", "status": "completed", "detached": True},
@@ -37,6 +37,23 @@ def test_show_lists_the_children_with_their_status_and_names_the_parent(api: Fak
     assert lines[-4:] == [
         "child step workflow run status", "◔ fraud check fraud run_1 waiting", "○ stock check stock run_2",
         "✓ tell tell mail run_3 completed, detached"]  # fmt: skip
+
+
+@pytest.mark.parametrize(("statuses", "told"), [
+    (["completed", "failed"], "2 completed, 1 child run failed"),
+    (["failed", "timed_out", None], "2 completed, at least 2 child runs failed"),
+    (["completed", None], "2 completed"),
+])  # fmt: skip
+def test_a_step_that_went_on_says_how_many_of_its_child_runs_failed(
+    api: FakeApi, cli: Cli, statuses: list[str | None], told: str
+) -> None:
+    step = {"status": "completed", "output": None, "error": None, "attempts": 2, "started_at": None, "ended_at": None}
+    steps = {"reload": {**step, "branches": {"total": 2, "completed": 2}}, "tell": {**step, "branches": None}}
+    children = [CHILDREN[0] | {"step": "reload", "status": status} for status in statuses]
+    lines = shown(api, cli, {**COMPLETED, "steps": steps, "children": children})
+    (row,) = [line for line in lines if " reload x 2 " in line]
+    assert row.endswith(told)
+    assert not any("tell" in line and "child" in line for line in lines)
 
 
 @pytest.mark.parametrize(("run", "told"), [

@@ -95,6 +95,20 @@ def test_the_children_of_a_run_are_runs_by_name(stepwell: Stepwell) -> None:
         "fraud": "completed", "check.stock": "completed", "again.stock": "completed"}  # fmt: skip
 
 
+def test_child_runs_that_the_branches_of_a_fork_start_are_children_of_the_run(tmp_path: Path) -> None:
+    (tmp_path / "reload.yaml").write_text("workflow: reload\ntimeline: [{name: load, run: 'python:shop.load'}]")
+    (tmp_path / "nightly.yaml").write_text("""
+workflow: nightly
+nodes:
+  begin: {transitions: [{to: each, foreach: "{{ [1, 2] }}"}]}
+  each: {run: "workflow:reload", transitions: [{to: all_in}]}
+  all_in: {fan_in: {policy: all}}
+""")
+    kit = Stepwell(tmp_path)
+    kit.mock("load", returns=1)
+    assert [child.status for child in kit.start("nightly").children.values()] == ["completed", "completed"]
+
+
 def test_child_runs_that_tasks_start_of_one_workflow_are_numbered(tmp_path: Path) -> None:
     (tmp_path / "families.py").write_text("""
 import asyncio

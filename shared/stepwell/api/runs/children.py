@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
 
 from typing_extensions import TypedDict
 
@@ -21,6 +22,8 @@ from stepwell.runtime.log.standing import Standing
 from stepwell.runtime.ports.headers import FORK, REDRIVE, Header, RunPage, RunQuery
 from stepwell.runtime.starts.starting import Caller
 from stepwell.runtime.stores.answers import fits
+
+OF_BRANCHES = 100  # children of the branches of a graph's forks that are shown
 
 _ID = re.compile(r"run_[0-9a-f]{26}")  # of a run that another one started
 Statuses = Mapping[str, str]  # the status of child runs by id
@@ -42,8 +45,13 @@ class ChildView(TypedDict):
 
 
 def child_views(at: Standing, statuses: Statuses, forks: Sequence[Surveyed] = ()) -> list[ChildView]:
-    """Returns the children of this token's steps, of a DAG's steps, and of what a durable function does in branches."""
+    """Returns the children of this token's steps, of a DAG's steps, and of what a durable function does in branches.
+
+    Of those that the branches of a graph's forks started, it has the first OF_BRANCHES.
+    """
     found = [one for token in _tokens(at, forks) for one in children_of(at, token, statuses)]
+    in_branches = (one for token in _in_branches(at, forks) for one in children_of(at, token, statuses))
+    found += islice(in_branches, OF_BRANCHES)
     waited = {one["run_id"] for one in found if not one["detached"]}  # whose id a later step may return
     return [one for one in found if not one["detached"] or one["run_id"] not in waited]
 
@@ -57,6 +65,14 @@ def _operations(forks: Sequence[Surveyed]) -> Iterator[Token]:
         if fork.fork.is_awaited:
             yield from fork.branches
             yield from _operations(fork.inner)
+
+
+def _in_branches(at: Standing, forks: Sequence[Surveyed]) -> Iterator[Token]:
+    """Yields the branches that were read of a graph's forks, without the steps of a DAG, which are branches too."""
+    for fork in forks:
+        if not fork.fork.is_awaited and not fork.fork.needs:
+            yield from fork.branches
+        yield from _in_branches(at, fork.inner)
 
 
 def children_of(at: Standing, token: Token, statuses: Statuses) -> Iterator[ChildView]:

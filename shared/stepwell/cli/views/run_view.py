@@ -41,7 +41,7 @@ def run_view(run: Mapping[str, Any], now: datetime) -> Group:
     """One run in full: facts, links, steps, child runs and rollback. Print it with soft_wrap to keep links whole."""
     parts: list[RenderableType] = [facts_view(_facts(run, now)), *_links(run.get("waiting_data"))]
     if run.get("steps"):
-        parts += [Text(""), steps_table(run["steps"], now, str(run.get("status")))]
+        parts += [Text(""), steps_table(run["steps"], now, str(run.get("status")), run.get("children") or ())]
     if run.get("children"):
         parts += [Text(""), children_table(run["children"])]
     if has_undone(run.get("rollback")):
@@ -49,8 +49,14 @@ def run_view(run: Mapping[str, Any], now: datetime) -> Group:
     return Group(*parts)
 
 
-def steps_table(steps: Mapping[str, Any], now: datetime, run_status: str) -> Padding:
-    """A table of steps: mark, attempts, duration and error; of a step in branches, how many are in each status."""
+def steps_table(
+    steps: Mapping[str, Any], now: datetime, run_status: str, children: Iterable[Mapping[str, Any]] = ()
+) -> Padding:
+    """A table of steps: mark, attempts, duration and error; of a step in branches, how many are in each status.
+
+    A step that did not fail says how many of its child runs did.
+    """
+    started = list(children)
     table = table_of("", "step", "tries", "took", "")
     table.columns[2].justify = table.columns[3].justify = "right"
     for name, step in steps.items():
@@ -58,16 +64,16 @@ def steps_table(steps: Mapping[str, Any], now: datetime, run_status: str) -> Pad
         status = _shown_status(step, run_status)
         error = step.get("error") or {}
         style = STYLES.get(status, "")
+        told = _branches_bar(branches, error, status) if branches else Text(_step_words(error, status), style)
+        lost = _lost_words(one for one in started if one.get("step") == name)
+        if lost and step.get("status") != "failed":
+            told.append(f"{', ' if told.plain else ''}{lost}", style=STYLES["tolerated"])
         table.add_row(
             Text(MARKS.get(status, "○"), style=style),
             Text(printable(str(name)), style=style).append(_times(branches), style="dim"),
             plain(step.get("attempts") or ""),
             plain(between(step.get("started_at"), step.get("ended_at"), now)),
-            _branches_bar(branches, error, status)
-            if branches
-            else Text(
-                error_words({**error, "step": ""}) if error else "" if status == "completed" else phrase(status), style
-            ),
+            told,
         )
     return Padding(table, (0, 0, 0, 1))
 
@@ -76,6 +82,20 @@ def _shown_status(step: Mapping[str, Any], run_status: str) -> str:
     """The status of a step: `tolerated` if branches failed at it and the run completed all the same."""
     status = str(step.get("status") or "")
     return "tolerated" if status == "failed" and step.get("branches") and run_status == "completed" else status
+
+
+def _step_words(error: Mapping[str, Any], status: str) -> str:
+    if error:
+        return error_words({**error, "step": ""})
+    return "" if status == "completed" else phrase(status)
+
+
+def _lost_words(children: Iterable[Mapping[str, Any]]) -> str:
+    """Returns how many of a step's child runs failed, such as `2 child runs failed`; "" if none is known to have."""
+    statuses = [one.get("status") for one in children]
+    count = sum(status in {"failed", "timed_out"} for status in statuses)
+    least = "at least " if None in statuses else ""
+    return f"{least}{counted(count, 'child runs')} failed" if count else ""
 
 
 def _times(branches: Mapping[str, Any]) -> str:
