@@ -451,12 +451,14 @@ def in_branches(status: str, run_status: str) -> dict[str, Any]:
     [
         ("completed", "!", "2 completed, 1 failed, tolerated: Broken: no luck"),
         ("failed", "✗", "2 completed, 1 failed: Broken: no luck"),
-        ("running", "✗", "2 completed, 1 failed: Broken: no luck"),
+        ("waiting", "!", "2 completed, 1 failed, the run goes on: Broken: no luck"),
+        ("compensating", "✗", "2 completed, 1 failed: Broken: no luck"),
     ],
 )
-def test_show_says_of_a_completed_run_that_the_failures_of_its_branches_were_tolerated(
-    api: FakeApi, cli: Cli, run_status: str, mark: str, words: str
+def test_show_says_that_failures_of_branches_were_tolerated_or_that_the_run_goes_on(
+    api: FakeApi, cli: Cli, monkeypatch: pytest.MonkeyPatch, run_status: str, mark: str, words: str
 ) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
     api.on("GET", f"/runs/{ID}", (200, in_branches("failed", run_status)))
     (row,) = [line.split() for line in cli("show", ID).stdout.splitlines() if " read x 3 " in line]
     assert row[0] == mark

@@ -110,6 +110,16 @@ def test_a_run_that_is_stuck_says_what_is_wrong_and_what_to_do(flows: Flows) -> 
     assert wakers == ["timer", "event", "branch"]
 
 
+def test_the_progress_of_a_run_that_is_stuck_between_two_operations_is_not_full(flows: Flows) -> None:
+    kit = flows(ORDER)
+    run = kit.start("order")
+    kit.advance("1s")
+    flows.write("import nowhere\n" + ORDER)
+    kit.reload()
+    run.approve(by="ana")
+    assert (run.waiting_for, run.steps["boss"].status, run.view["progress"]) == ("code", "completed", "3/4")
+
+
 LINED = """
 from stepwell import Retry, workflow
 

@@ -18,6 +18,7 @@ from stepwell.engine.names import Undo, iso, node_of
 from stepwell.engine.records import Failure, Fork, Kind, Parked, Status
 from stepwell.engine.table import Phase
 from stepwell.engine.token import Token, Undoing
+from stepwell.engine.waits.code import is_code
 from stepwell.engine.waits.kind import kind_named
 from stepwell.engine.waits.limit import step_named
 from stepwell.runtime.log.conditions import UNTIL, own_wait
@@ -177,12 +178,13 @@ _AT_WORK = frozenset({"running", "waiting", "paused", "pending"})
 def progress(at: Standing, steps: Mapping[str, StepResult]) -> str:
     """`done/all`: entries of a timeline before the current one, ended steps of a DAG, else nodes that were left.
 
-    `steps`: with those of branches.
+    `steps`: with those of branches. A function that waits for its code has more to do.
     """
     token, names = at.token, list(at.graph.shown)
     over = {name for name, step in steps.items() if step["status"] not in _AT_WORK}
     if at.graph.replays:  # the total is unknown, so count the operations that have begun
-        return f"{len(over)}/{len(steps)}"
+        is_stuck = is_waiting(token) and token.parked is not None and is_code(token.parked.kind)
+        return f"{len(over)}/{len(steps) + (is_stuck and len(over) == len(steps))}"
     if token.has_completed:
         ended = len(names)
     elif at.graph.dependencies:

@@ -34,6 +34,7 @@ from stepwell.cli.views.words import (
 )
 
 LINKS = frozenset({"approval_links", "callback_url"})
+_GOES_ON = frozenset({"running", "waiting", "paused"})
 _ORIGINS = {"redrive": "goes on from", "rerun": "rerun of", "fork": "fork of"}
 
 
@@ -64,7 +65,9 @@ def steps_table(
         status = _shown_status(step, run_status)
         error = step.get("error") or {}
         style = STYLES.get(status, "")
-        told = _branches_bar(branches, error, status) if branches else Text(_step_words(error, status), style)
+        told = (
+            _branches_bar(branches, error, status, run_status) if branches else Text(_step_words(error, status), style)
+        )
         lost = _lost_words(one for one in started if one.get("step") == name)
         if lost and step.get("status") != "failed":
             told.append(f"{', ' if told.plain else ''}{lost}", style=STYLES["tolerated"])
@@ -79,9 +82,10 @@ def steps_table(
 
 
 def _shown_status(step: Mapping[str, Any], run_status: str) -> str:
-    """The status of a step: `tolerated` if branches failed at it and the run completed all the same."""
+    """The status of a step: `tolerated` if branches failed at it and the run completed, or goes on, all the same."""
     status = str(step.get("status") or "")
-    return "tolerated" if status == "failed" and step.get("branches") and run_status == "completed" else status
+    is_failed = status == "failed" and step.get("branches")
+    return "tolerated" if is_failed and run_status in {"completed", *_GOES_ON} else status
 
 
 def _step_words(error: Mapping[str, Any], status: str) -> str:
@@ -102,20 +106,25 @@ def _times(branches: Mapping[str, Any]) -> str:
     return f" x {branches['total']}" if branches else ""
 
 
-def _branches_bar(branches: Mapping[str, Any], error: Mapping[str, Any], shown: str) -> Text:
-    """A bar and words for the branches that ran a step, such as `━━━━ 198 completed, 1 failed: no luck, 1 running`."""
+def _branches_bar(branches: Mapping[str, Any], error: Mapping[str, Any], shown: str, run_status: str) -> Text:
+    """A bar and words for the branches that ran a step, such as `━━━━ 198 completed, 1 failed, tolerated: no luck`.
+
+    Whether the failures are tolerated is certain at the run's end alone: before, the run goes on.
+    """
+    goes_on = run_status in _GOES_ON and bool(branches.get("failed"))
+    failed = STYLES["tolerated" if goes_on or shown == "tolerated" else "failed"]
     counts = {status: count for status, count in branches.items() if status != "total"}
     bar, drawn, seen = Text(), 0, 0
     for status in sorted(counts, key=_over_first):
         seen += counts[status]
         until_column = round(BAR * seen / branches["total"])
-        style = STYLES.get(shown if status == "failed" else status, "bright_black")
+        style = failed if status == "failed" else STYLES.get(status, "bright_black")
         bar.append("━" * (until_column - drawn), style=style)
         drawn = until_column
     told = ", ".join(f"{count} {phrase(status)}" for status, count in counts.items())
-    bar.append(f" {told}{', tolerated' if shown == 'tolerated' else ''}")
+    bar.append(f" {told}{', the run goes on' if goes_on else ', tolerated' if shown == 'tolerated' else ''}")
     why = f": {error_words({**error, 'step': '', 'attempts': 0})}" if error else ""
-    return bar.append(why, style=STYLES["tolerated" if shown == "tolerated" else "failed"])
+    return bar.append(why, style=failed)
 
 
 def _over_first(status: str) -> tuple[bool, str]:

@@ -226,9 +226,10 @@ def _chosen(fan_in: FanIn, fork: Fork, ended: Sequence[Arrival]) -> list[Arrival
     return sorted(first[: needed(fan_in, fork.width)], key=lambda one: one.index)
 
 
-def _failure_of(first: Arrival, error: Failure, count: int, width: int, name: str) -> Failure:
-    """Returns the failure of the first failed branch by index, and the number of failures."""
+def _failure_of(first: Arrival, error: Failure, count: int, width: int, may: int, name: str) -> Failure:
+    """Returns the failure of the first failed branch by index, the number of failures, and how many may fail."""
     others = f"; {count} of {width} branches failed" if count > 1 else ""
+    others += f", and {may} may" if others and may else ""
     data = {"branch": first.index, "failed": count, "data": error.data}
     message = f"branch {first.index}: {error.message}{others}"
     return Failure(error.type, error.category, message, step=error.step or name, attempts=error.attempts, data=data)
@@ -244,7 +245,7 @@ def _told(fan_in: FanIn, fork: Fork, failed: Sequence[Arrival], name: str) -> Fa
         return error
     if fan_in.tells == "error":
         return replace(error, step=error.step or name, retry_after_ms=0, traceback="", raised=None)
-    return _failure_of(failed[0], error, len(failed), fork.width, name)
+    return _failure_of(failed[0], error, len(failed), fork.width, tolerated(fan_in, fork.width), name)
 
 
 def _outcome(one: Arrival) -> Json:
