@@ -27,6 +27,11 @@ concurrency: {limit: 2}
 rate_limit: {limit: 1, per: 1m, key: "{{ input.who }}"}
 timeline: [{name: hold, wait: {for: approval}}]
 """
+BATCHED = """
+workflow: batched
+batch: {max_size: 3, max_delay: 10m}
+timeline: [{name: pay, run: python:m.pay, timeout: 1m}]
+"""
 PAID = """
 workflow: paid
 timeline: [{name: pay, run: python:m.pay, throttle: stripe}]
@@ -43,6 +48,22 @@ def test_limits_are_listed_with_how_many_hold_them_and_wait() -> None:
     assert stripe["rate_limit"] == {"limit": 100, "per": 60.0, "burst": 10}
     assert (held["name"], held["of"], held["under_way"], held["waiting"]) == ("held", "runs", 2, 3)
     assert (keyed["key"], keyed["under_way"], keyed["waiting"]) == ("{{ input.who }}", None, None)
+
+
+def test_a_pending_run_in_a_list_says_what_it_may_wait_for() -> None:
+    """That costs no read: of its limits only the definition is known."""
+    world = World(HELD, PAID, BATCHED)
+    for _ in range(3):
+        world.start("held")
+    world.start("batched")
+    started = world.post("/workflows/paid/runs", {})  # no worker has come yet
+    listed = {one["run_id"]: one for one in world.get("/runs").json["items"]}
+    assert listed[started.json["run_id"]]["pending_reason"] == "queued"
+    told = {(one["workflow"], one["status"], one["pending_reason"]) for one in listed.values()}
+    assert told == {
+        ("held", "waiting", None), ("held", "pending", "queued or limited"), ("batched", "pending", "gathers starts"),
+        ("paid", "pending", "queued"),
+    }  # fmt: skip
 
 
 def test_a_line_is_shown_in_the_order_of_its_turns_page_by_page() -> None:

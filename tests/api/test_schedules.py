@@ -90,6 +90,15 @@ def test_a_schedule_that_would_start_nothing_says_why(world: World) -> None:
     assert listed(world)["often"]["error"] == "there is no workflow 'nightly'"
 
 
+@pytest.mark.parametrize("place", ["/workflows/nightly/", "/workflows:"])
+def test_a_schedule_says_that_its_workflow_is_paused(world: World, place: str) -> None:
+    assert listed(world)["nightly:1"]["workflow_paused"] is None
+    world.post(f"{place}pause", {"by": "ana"})
+    assert listed(world)["nightly:1"]["workflow_paused"]["by"] == "ana"
+    world.post(f"{place}unpause")
+    assert listed(world)["nightly:1"]["workflow_paused"] is None
+
+
 def test_a_schedule_of_a_batch_has_the_input_of_one_start() -> None:
     """Each firing is one start among others, so it has no list of `items`."""
     world = World(GATHERS)

@@ -545,6 +545,16 @@ def test_explain_names_the_commands_for_the_calls_of_the_api(api: FakeApi, cli: 
     assert f"wakes it  call: {told}" in " ".join(cli("explain", ID).stdout.split()).replace("wakes it ", "wakes it  ")
 
 
+@pytest.mark.parametrize("columns", ["80", "160"])
+def test_runs_says_what_a_pending_run_may_wait_for(
+    api: FakeApi, cli: Cli, monkeypatch: pytest.MonkeyPatch, columns: str
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    run = {**RUN, "status": "pending", "waiting_for": None, "waiting_until": None, "current_steps": []}
+    api.on("GET", "/runs", (200, {"items": [{**run, "pending_reason": "queued or limited"}], "next_cursor": None}))
+    assert "queued or limited" in cli("runs").stdout
+
+
 def test_stats_are_tables(api: FakeApi, cli: Cli) -> None:
     numbers = {"count": 3, "average_age_seconds": 90.0, "oldest_age_seconds": 7200.0}
     said = {
@@ -559,6 +569,25 @@ def test_stats_are_tables(api: FakeApi, cli: Cli) -> None:
     assert "◔ waiting  3     1 min 30 s   2 h" in output
     assert "order-review  3     3 waiting" in output
     assert "overdue: 1" in output
+
+
+def test_stats_count_stepwells_own_runs_apart_as_lists_leave_them_out(api: FakeApi, cli: Cli) -> None:
+    numbers = {"count": 3, "average_age_seconds": 90.0, "oldest_age_seconds": 7200.0}
+    alone = {"count": 1, "average_age_seconds": 1.0, "oldest_age_seconds": 1.0}
+    own = {"stepwell:batch": {"completed": 1, "failed": 1}}
+    said = {
+        "total": 4,
+        "statuses": {"completed": numbers, "failed": alone},
+        "workflows": {"order": {"completed": 2}, **own},
+        "waits": {},
+        "overdue": 0,
+    }
+    api.on("GET", "/stats", (200, said), (200, {**said, "statuses": {"failed": alone}, "workflows": own}))
+    lines = cli("stats").stdout.splitlines()
+    assert "✓ completed  2     1 min 30 s   2 h" in [line.rstrip() for line in lines]
+    assert not any(line.startswith("✗ failed") for line in lines)
+    assert lines[-1] == "not counted: stepwell:batch, 1 completed, 1 failed"
+    assert cli("stats").stdout.startswith("no runs\n")
 
 
 def test_stats_without_runs_say_so(api: FakeApi, cli: Cli) -> None:
@@ -576,7 +605,8 @@ def test_schedules_are_a_table_with_the_next_time_of_each(
     over = {**said, "name": "over", "next": []}
     lost = {**said, "name": "lost", "next": ["2126-03-31T01:30:00.000Z"], "error": "no version 'x'"}
     held = {**lost, "name": "held", "paused": {"since": "2026-03-31T01:30:00.000Z", "by": "ana", "reason": "the move"}}
-    page = {"items": [{**said, "next": ["2126-03-30T01:30:00.000Z"]}, over, lost, held], "next_cursor": None}
+    first = {**said, "next": ["2126-03-30T01:30:00.000Z"], "workflow_paused": None}
+    page = {"items": [first, over, lost, held], "next_cursor": None}
     api.on("GET", "/schedules", (200, page), (200, page), (200, {"items": [], "next_cursor": None}))
     lines = cli("schedules").stdout.splitlines()
     assert lines[0].split() == ["name", "workflow", "schedule", "timezone", "next"]
@@ -588,6 +618,20 @@ def test_schedules_are_a_table_with_the_next_time_of_each(
     assert json.loads(cli("schedules", "--json").stdout) == page
     none = cli("schedules")
     assert (none.exit_code, none.stdout, none.stderr) == (0, "", "no schedules\n")
+
+
+def test_a_schedule_whose_workflow_is_paused_says_that_its_runs_will_rest(
+    api: FakeApi, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    pause = {"workflow": "nightly", "since": "2026-03-31T01:30:00.000Z", "by": "ana", "reason": None}
+    said = {"name": "n", "workflow": "nightly", "schedule": "rate(1 day)", "timezone": "UTC", "workflow_paused": pause}
+    soon, never = {**said, "next": ["2126-03-30T01:30:00.000Z"]}, {**said, "next": []}
+    api.on("GET", "/schedules", (200, {"items": [soon, never], "next_cursor": None}))
+    _, first, last = (line.rstrip() for line in cli("schedules").stdout.splitlines())
+    assert "2126-03-30 01:30 UTC" in first
+    assert first.endswith("); its workflow is paused: its runs start, and rest")
+    assert last.endswith("UTC       its workflow is paused: its runs start, and rest")
 
 
 def test_a_schedule_is_paused_unpaused_and_fired(api: FakeApi, cli: Cli) -> None:

@@ -19,6 +19,7 @@ _SUMMARY: Mapping[str, Any] = {
     "waiting_for": "approval",
     "waiting_since": "2026-03-01T13:00:04.120Z",
     "waiting_until": "2026-03-02T13:00:04.120Z",
+    "pending_reason": None,
     "failure": None,
     "tags": {"team": "shop"},
     "priority": 0,

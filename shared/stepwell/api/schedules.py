@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing_extensions import TypedDict
 
+from stepwell.api.pauses import WorkflowPauseView, pause_view
 from stepwell.definition.graph import Json
 from stepwell.engine.names import iso
+from stepwell.runtime.loop.pauses import WorkflowPause
 from stepwell.runtime.starts.schedules import Held, Known, next_ms
 
 NEXT_TIMES = 3
@@ -32,6 +34,7 @@ class ScheduleView(TypedDict):
     last_run_id: str | None
     created_at: str | None
     paused: SchedulePauseView | None
+    workflow_paused: WorkflowPauseView | None  # in a list: its runs start, and rest until that pause is ended
     error: str | None  # why it would start no run now
 
 
@@ -46,8 +49,11 @@ class SchedulePage(TypedDict):
     next_cursor: str | None
 
 
-def schedule_view(known: Known, now_ms: int, error: str = "") -> ScheduleView:
-    """Builds the view; `next` is empty if the schedule never fires again, or its rate has not begun to count."""
+def schedule_view(known: Known, now_ms: int, error: str = "", pause: WorkflowPause | None = None) -> ScheduleView:
+    """Builds the view; `next` is empty if the schedule never fires again, or its rate has not begun to count.
+
+    `pause`: that of its workflow, or of all.
+    """
     schedule, last = known.schedule, known.last
     return ScheduleView(
         name=schedule.name,
@@ -64,6 +70,7 @@ def schedule_view(known: Known, now_ms: int, error: str = "") -> ScheduleView:
         last_run_id=(last.run_id or None) if last else None,
         created_at=iso(schedule.since_ms) if schedule.since_ms else None,
         paused=_pause_view(known.held) if known.held else None,
+        workflow_paused=pause_view(pause) if pause else None,
         error=error or None,
     )
 

@@ -77,7 +77,8 @@ async def list_runs(call: Call) -> Answer:
     else:
         page = await service.runs(query)
     now_ms = call.parts.ports.clock.now_ms()
-    return paged([run_summary(header, now_ms) for header in page.headers], page.next_cursor)
+    current = call.parts.catalog.current
+    return paged([run_summary(one, now_ms, current.get(one.workflow)) for one in page.headers], page.next_cursor)
 
 
 async def list_failures(call: Call) -> Answer:

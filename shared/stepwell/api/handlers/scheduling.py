@@ -7,15 +7,19 @@ from stepwell.api.handlers.asking import page_of_all
 from stepwell.api.handlers.starting import shown
 from stepwell.api.requests import EndBody, FireBody, NoQuery, ScheduleBody, StartIdleBody, WholeListQueryString
 from stepwell.api.schedules import schedule_view
+from stepwell.runtime.loop.pauses import stopping
 from stepwell.runtime.ports import Schedule
 
 
 async def list_schedules(call: Call) -> Answer:
     asked = call.asked(WholeListQueryString)
     now_ms, scheduling = call.parts.ports.clock.now_ms(), call.parts.scheduling
+    found = await scheduling.all()
+    pauses = await call.parts.workflow_pauses.all() if found else {}
     views = []
-    for known in await scheduling.all():
-        views.append(schedule_view(known, now_ms, await scheduling.trouble(known)))
+    for known in found:
+        pause = stopping(pauses, known.schedule.workflow)
+        views.append(schedule_view(known, now_ms, await scheduling.trouble(known), pause))
     return page_of_all(views, asked)
 
 

@@ -32,8 +32,9 @@ from stepwell.api.runs.states import (
 from stepwell.api.runs.steps import ErrorView, StepResult, error_view, time_of
 from stepwell.api.runs.trying import tried_at, tried_in
 from stepwell.api.runs.waiting import AwaitedEvent, Shown, awaited_events, waiting_data
-from stepwell.definition.graph import Json
+from stepwell.definition.graph import Graph, Json
 from stepwell.engine import gathering
+from stepwell.engine.limits.permits import is_limited
 from stepwell.engine.names import iso, shown_state
 from stepwell.engine.parts import shown_kind
 from stepwell.engine.records import Parked, Status
@@ -155,7 +156,8 @@ class FailedView(TypedDict):
 class RunSummary(TypedDict):
     """A run in a list, from its header, which may lag a moment behind its log.
 
-    `failure`: of a run that failed, timed out or was rolled back.
+    `failure`: of a run that failed, timed out or was rolled back. `pending_reason`: what a pending run may wait for by
+    the deployed version: `gathers starts`, `queued`, or `queued or limited`. It is null before `start_at`.
     """
 
     run_id: str
@@ -167,6 +169,7 @@ class RunSummary(TypedDict):
     waiting_for: str | None
     waiting_since: str | None
     waiting_until: str | None
+    pending_reason: str | None
     failure: FailedView | None
     tags: dict[str, str]
     priority: int
@@ -296,8 +299,11 @@ def _waiting_until_ms(at: Standing, parked: Parked | None) -> int | None:
     return at.header.waiting_until_ms if is_shown_waiting(at) else None
 
 
-def run_summary(header: Header, now_ms: int) -> RunSummary:
-    """Builds the view from the run's header. That of a paused run still has a wait whose time is over."""
+def run_summary(header: Header, now_ms: int, graph: Graph | None = None) -> RunSummary:
+    """Builds the view from the run's header. That of a paused run still has a wait whose time is over.
+
+    `graph`: the deployed version of its workflow, if there is one.
+    """
     parent = parent_id(header)
     until_ms = header.waiting_until_ms
     waits = header.status is not Status.PAUSED or until_ms is None or until_ms > now_ms
@@ -311,6 +317,7 @@ def run_summary(header: Header, now_ms: int) -> RunSummary:
         waiting_for=(header.waiting_for or None) if waits else None,
         waiting_since=time_of(header.waiting_since_ms) if waits else None,
         waiting_until=time_of(until_ms) if waits else None,
+        pending_reason=_may_wait_for(header, now_ms, graph),
         failure=failed_view(header.failure) if header.failure else None,
         tags=dict(header.tags),
         priority=header.priority,
@@ -322,6 +329,15 @@ def run_summary(header: Header, now_ms: int) -> RunSummary:
         ended_at=time_of(header.ended_ms),
         links={"self": f"/runs/{header.run_id}", **_parent_link(parent)},
     )
+
+
+def _may_wait_for(header: Header, now_ms: int, graph: Graph | None) -> str | None:
+    """Returns what a pending run may wait for, as far as that is known without its log and its limits."""
+    if header.status is not Status.PENDING or header.start_at_ms > now_ms:
+        return None
+    if header.origin.startswith(f"{STARTS}:"):
+        return "gathers starts"
+    return "queued or limited" if graph is not None and is_limited(graph) else "queued"
 
 
 def failed_view(failure: str) -> FailedView:

@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from stepwell.cli.connect import there
+from stepwell.cli.finding import OWN
 from stepwell.cli.views.grids import plain, status_text, table_of
 from stepwell.cli.views.words import (
     brief,
@@ -77,14 +78,15 @@ def _run_cells(run: Mapping[str, Any], now: datetime, width: int, *, is_tight: b
     run_id, parent = (str(run.get(name) or "") for name in ("run_id", "parent"))
     failure = run.get("failure") or {}
     error = Text(printable(str(failure.get("type") or "")), style="red")
-    why = plain(waiting_brief(run, now)) if run.get("waiting_for") or not error else error.copy()
+    pending = run.get("pending_reason")
+    why = plain(waiting_brief(run, now) or pending) if run.get("waiting_for") or not error else error.copy()
     why.truncate(_WHY if width >= TERMINAL else _WHY_NARROW, overflow="ellipsis")
     cells = {
         "run": plain(run_id if width >= WIDE else short(run_id)),
         "workflow": plain(run.get("workflow")),
         "status": status_text(run.get("status")),
         "at": plain(", ".join(map(str, run.get("current_steps") or ())) or failure.get("step")),
-        "waits for": plain(waiting_words(run, now)),
+        "waits for": plain(waiting_words(run, now) or pending),
         "error": error,
         "why": why,
         "created": plain(how_long_ago(run.get("created_at"), now)),
@@ -163,8 +165,11 @@ def _next_time(schedule: Mapping[str, Any], now: datetime) -> str:
     if pause:
         by, reason = pause.get("by"), pause.get("reason")
         return f"paused{f' by {by}' if by else ''}{f': {reason}' if reason else ''}"
-    following = (schedule.get("next") or [""])[0]
-    return f"starts nothing: {error}" if error else when_in(schedule.get("timezone"), following, now)
+    if error:
+        return f"starts nothing: {error}"
+    following = when_in(schedule.get("timezone"), (schedule.get("next") or [""])[0], now)
+    rests = "its workflow is paused: its runs start, and rest" if schedule.get("workflow_paused") else ""
+    return "; ".join(filter(None, (following, rests)))
 
 
 def branches_table(items: Iterable[Mapping[str, Any]], run_status: str = "") -> Table:
@@ -223,20 +228,15 @@ def _alike(one: str, other: str) -> int:
 
 
 def stats_view(stats: Mapping[str, Any]) -> Group:
-    """Counts of runs by status, workflow and wait."""
-    statuses = table_of("status", "runs", "average age", "oldest")
-    for status, numbers in (stats.get("statuses") or {}).items():
-        ages = [numbers.get("average_age_seconds"), numbers.get("oldest_age_seconds")]
-        statuses.add_row(
-            status_text(status),
-            plain(f"{'≥ ' if status in stats.get('at_least', ()) else ''}{numbers.get('count')}"),
-            *(plain(span(age) if isinstance(age, (int, float)) else "") for age in ages),
-        )
-    workflows = table_of("workflow", "runs", "")
-    for name, counts in (stats.get("workflows") or {}).items():
-        told = ", ".join(f"{count} {phrase(status)}" for status, count in counts.items())
-        workflows.add_row(plain(name), plain(sum(counts.values())), plain(told))
-    parts: list[RenderableType] = [statuses, Text(""), workflows] if stats.get("statuses") else [Text("no runs")]
+    """Counts of runs by status, workflow and wait. Those of Stepwell's own workflows are apart, as in lists of runs."""
+    by_workflow = stats.get("workflows") or {}
+    own = {name: counts for name, counts in by_workflow.items() if name.startswith(OWN)}
+    statuses, workflows = _statuses_table(stats, own.values()), table_of("workflow", "runs", "")
+    for name, counts in by_workflow.items():
+        if name not in own:
+            workflows.add_row(plain(name), plain(sum(counts.values())), plain(_counts_words(counts)))
+    parts: list[RenderableType] = [statuses, Text(""), workflows] if statuses.row_count else [Text("no runs")]
+    parts += [Text(f"\nnot counted: {name}, {_counts_words(counts)}", style="dim") for name, counts in own.items()]
     if costs := stats.get("costs"):
         parts += [Text(""), _costs_table(costs)]
     if stats.get("waits"):
@@ -247,6 +247,25 @@ def stats_view(stats: Mapping[str, Any]) -> Group:
         parts.append(Text(f"overdue: {least}{overdue}  ({there('stepwell runs --overdue')})", style="red"))
     parts += [Text(pause_text(one), style="yellow") for one in stats.get("paused") or []]
     return Group(*parts)
+
+
+def _statuses_table(stats: Mapping[str, Any], without: Collection[Mapping[str, int]]) -> Table:
+    """A table of statuses with how many runs there are and their ages. `without`: counts by status to leave out."""
+    table = table_of("status", "runs", "average age", "oldest")
+    for status, numbers in (stats.get("statuses") or {}).items():
+        count = numbers.get("count", 0) - sum(counts.get(status, 0) for counts in without)
+        ages = [numbers.get("average_age_seconds"), numbers.get("oldest_age_seconds")]
+        if count > 0:
+            table.add_row(
+                status_text(status),
+                plain(f"{'≥ ' if status in stats.get('at_least', ()) else ''}{count}"),
+                *(plain(span(age) if isinstance(age, (int, float)) else "") for age in ages),
+            )
+    return table
+
+
+def _counts_words(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{count} {phrase(status)}" for status, count in counts.items())
 
 
 def _costs_table(costs: Mapping[str, Any]) -> Table:
