@@ -209,8 +209,8 @@ def _functions(module: ModuleType) -> list[str]:
 
 def _is_own(value: object, module: ModuleType) -> bool:
     made_in = str(getattr(value, "__module__", ""))
-    is_function = callable(value) and not isinstance(value, type)
-    return is_function and f"{made_in}.".startswith(f"{module.__name__}.")
+    is_called = callable(value) and not isinstance(value, type)
+    return is_called and f"{made_in}.".startswith(f"{module.__name__}.")
 
 
 def _steps_of(module: ModuleType) -> Iterator[Function]:
