@@ -360,3 +360,11 @@ def test_a_blocked_step_tells_whoever_listens_and_goes_on_when_approved() -> Non
 @pytest.mark.parametrize("wake", [Wake("r", 3), Timer("r", 3, "0/1.2"), DeadLetter(Wake("r", -1))])
 def test_a_message_comes_back_from_json_as_it_was(wake: Any) -> None:
     assert from_json(to_json(wake)) == wake
+
+
+def test_a_run_that_is_ended_as_its_worker_picks_it_up_begins_no_step() -> None:
+    world = World(PLAIN)
+    run_id = world.start()
+    world.store.before["change_status"] = lambda *_: run_now(world.service.terminate(run_id))
+    world.deliver()
+    assert (world.header(run_id).status, world.steps.calls) == ("failed", [])

@@ -254,15 +254,19 @@ class Worker:
     async def _pick_up(self, at: Standing, turn: _Turn) -> Standing | Answer:
         """Shows the run as running, before its first record. Returns one that was paused meanwhile as paused.
 
-        A message ends here if another worker took the run up just now. Redelivered, that was perhaps its own.
+        A message ends here if the run has ended, or another worker took it up just now. Redelivered, that was perhaps
+        its own.
         """
         now_ms = self._ports.clock.now_ms()
         if await self._performer.forking.showing.show_root(at, picked_up(at.token, now_ms)):
             return changed(at, run=changed(at.run, started_ms=now_ms))
         header = await self._ports.runs.get_run(at.run_id)  # another worker just did, or the run has ended
-        if header is None:
+        if header is None or header.status.terminal:
             await self._performer.permits.give_back(at)
+        if header is None:
             raise NotFound(f"run {at.run_id} was deleted", code="unknown_run")
+        if header.status.terminal:
+            return Answer(at, Rest())
         if header.paused_ms and not header.started_ms:
             return changed(at, header=header, run=run_info(header, at.run))
         if header.started_ms and turn.budget.is_first():
