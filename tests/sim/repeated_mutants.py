@@ -8,13 +8,17 @@ from dataclasses import replace
 from typing import Any
 from unittest import mock
 
+from stepwell.engine.actions import Rest
+from stepwell.engine.copying import changed
+from stepwell.engine.effects import picked_up
 from stepwell.engine.inputs import Input
 from stepwell.engine.pushing import is_stale, pushes
+from stepwell.errors import NotFound
 from stepwell.runtime.forks.forking import Forking
 from stepwell.runtime.log import retries
 from stepwell.runtime.log.door import UNLIMITED, Answer, Budget, Unlimited
 from stepwell.runtime.log.messages import to_json
-from stepwell.runtime.log.standing import Standing
+from stepwell.runtime.log.standing import Standing, run_info
 from stepwell.runtime.loop.advance import Advance
 from stepwell.runtime.loop.worker import Worker, _Turn, _yields
 from stepwell.runtime.ports import Lane
@@ -137,4 +141,26 @@ def copies_go_on_anyway() -> Iterator[None]:
     with ExitStack() as all_of_them:
         for mutant in (*HIDDEN, found_by_two, late_goes_on_too, picked_up_by_two):
             all_of_them.enter_context(mutant())
+        yield
+
+
+@contextmanager
+def picks_up_the_ended() -> Iterator[None]:
+    """A worker that finds its run ended as it picks it up goes on with what it has loaded."""
+
+    async def pick_up(self: Worker, at: Standing, turn: _Turn) -> Standing | Answer:
+        now_ms = self._ports.clock.now_ms()
+        if await self._performer.forking.showing.show_root(at, picked_up(at.token, now_ms)):
+            return changed(at, run=changed(at.run, started_ms=now_ms))
+        header = await self._ports.runs.get_run(at.run_id)
+        if header is None:
+            await self._performer.permits.give_back(at)
+            raise NotFound(f"run {at.run_id} was deleted", code="unknown_run")
+        if header.paused_ms and not header.started_ms:
+            return changed(at, header=header, run=run_info(header, at.run))
+        if header.started_ms and turn.budget.is_first():
+            return Answer(at, Rest())
+        return changed(at, run=changed(at.run, started_ms=header.started_ms or now_ms))
+
+    with mock.patch.object(Worker, "_pick_up", pick_up):
         yield

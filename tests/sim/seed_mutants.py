@@ -42,7 +42,7 @@ from tests.sim import endless, undo_laws
 from tests.sim.backlog_mutants import spare_after_another, spare_by_its_header
 from tests.sim.erased_mutants import broken_logs_stay
 from tests.sim.pause_mutants import abandoned_left_at_rest
-from tests.sim.repeated_mutants import copies_go_on_anyway
+from tests.sim.repeated_mutants import copies_go_on_anyway, picks_up_the_ended
 from tests.sim.suite_mutants import copies_go_on, sent_with_the_call, woken_at_once
 
 MANY = 1_000_000  # tries
@@ -375,7 +375,7 @@ OF_SEEDS: tuple[tuple[Callable[[], AbstractContextManager[None]], tuple[int, ...
     (spare_after_another, (16_000_001_269, 16_000_003_771)),
 )
 # Schedules that were found when a copy of a message went on beside another, a repeated call woke a second worker at
-# once, or the message about a callback came with its call. They are played so.
+# once, the message about a callback came with its call, or a run that had ended was picked up. They are played so.
 PLAYED_WITH: Mapping[int, Sequence[Callable[[], AbstractContextManager[None]]]] = {
     6_041_000_175: (copies_go_on,),
     **dict.fromkeys(
@@ -386,5 +386,6 @@ PLAYED_WITH: Mapping[int, Sequence[Callable[[], AbstractContextManager[None]]]] 
     9_000_700_184: (woken_at_once,),
     **dict.fromkeys((12_083_003_284, 16_000_001_838, 16_000_003_386), (copies_go_on_anyway,)),
     15_000_020_771: (sent_with_the_call,),
+    **dict.fromkeys((12_081_002_969, 12_000_012_343), (picks_up_the_ended,)),
 }
 SLOW = (no_run_counted,)  # its schedule has hundreds of runs: with the command that the rare mutants have

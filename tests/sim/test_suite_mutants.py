@@ -196,6 +196,10 @@ def late_and_beside_another() -> Iterator[None]:
         ),
         (repeated_mutants.late_goes_on_too, _leaves_it_to_the_first),
         (
+            repeated_mutants.picks_up_the_ended,
+            test_worker.test_a_run_that_is_ended_as_its_worker_picks_it_up_begins_no_step,
+        ),
+        (
             repeated_mutants.second_wakes_another,
             test_copies.test_two_messages_of_one_event_that_come_at_once_wake_one_worker,
         ),
