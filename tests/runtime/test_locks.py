@@ -538,3 +538,15 @@ def test_a_run_that_is_paused_at_its_step_lets_go_of_the_lock_when_that_ends() -
     world.deliver()
     assert [world.header(one).status for one in runs] == ["paused", "completed"]
     assert queue(world, "printer") == []
+
+
+def test_a_claim_of_a_run_that_is_deleted_holds_up_nobody() -> None:
+    """A late worker may have written the run's log anew, and taken the lock, after the deletion."""
+    world = World(HOLD)
+    claimed = json.dumps([["run_deleted", "0", 0]])
+    run_now(world.store.put_note("lock:thread-7", "queue", claimed, None))
+    (run_id,) = at_work(world, {"thread": 7})
+    assert world.header(run_id).waiting_for == "approval"
+    run_now(world.service.approve(run_id))
+    world.deliver()
+    assert run_now(world.store.get_note("lock:thread-7", "queue")) is None

@@ -109,11 +109,12 @@ def _first(world: World, name: str) -> tuple[str, str] | None:
 def _left_in_queues(world: World) -> Iterator[str]:
     """Who holds nothing and waits for nothing stands in no queue, unless a late worker put him there and died of it,
 
-    or met a record there that needs newer code.
+    or met a record there that needs newer code. What a late worker claims for a deleted run stays until the next one
+    looks, who finds no run, and drops it.
     """
     if world.seen.crashes or world.has_left:
         return
     for kind in [kind for kind in world.memory._notes if kind.startswith("lock:")]:
-        queue = _queue(world, kind.removeprefix("lock:"))
+        queue = [one for one in _queue(world, kind.removeprefix("lock:")) if one[0] in world.memory._runs]
         if queue:
             yield f"locks: {queue} stands in the queue of {kind}, and everything has ended"
