@@ -55,7 +55,7 @@ from tests.sim.several_programs import laws_of_several
 from tests.sim.shared_laws import laws_of_tables
 from tests.sim.stream_laws import laws_of_streams
 from tests.sim.task_laws import laws_of_tasks
-from tests.sim.throttle_laws import laws_of_quiet_throttles, laws_of_throttles
+from tests.sim.throttle_laws import laws_of_quiet_throttles, laws_of_resting_throttles, laws_of_throttles
 from tests.sim.tree import Logs
 from tests.sim.turn_laws import law_11_turns
 from tests.sim.undo_laws import laws_of_undoing
@@ -129,7 +129,8 @@ def check_quiet(world: World) -> None:
         to_come.discard("sweep")  # it mends nothing here
     if to_come:
         if to_come <= {"unpause", "resume"}:  # amid a pause: what is paused stands, and holds up nobody
-            for broken in laws_of_quiet_limits(world, _under_way(world)):
+            under_way = _under_way(world)
+            for broken in (*laws_of_quiet_limits(world, under_way), *laws_of_resting_throttles(world, under_way)):
                 raise BrokenLawError(broken)
         return
     for broken in world.wrong:

@@ -43,7 +43,7 @@ from tests.sim.backlog_mutants import spare_after_another, spare_by_its_header
 from tests.sim.erased_mutants import broken_logs_stay
 from tests.sim.pause_mutants import abandoned_left_at_rest
 from tests.sim.repeated_mutants import copies_go_on_anyway, picks_up_the_ended
-from tests.sim.suite_mutants import copies_go_on, sent_with_the_call, woken_at_once
+from tests.sim.suite_mutants import copies_go_on, paused_with_its_permit, sent_with_the_call, woken_at_once
 
 MANY = 1_000_000  # tries
 _following = Forking._following
@@ -373,6 +373,8 @@ OF_SEEDS: tuple[tuple[Callable[[], AbstractContextManager[None]], tuple[int, ...
     (looks_once, (2_389_001_082,)),
     (spare_by_its_header, (16_000_001_838, 16_000_003_386)),
     (spare_after_another, (16_000_001_269, 16_000_003_771)),
+    (picks_up_the_ended, (17_094_005_897,)),
+    (paused_with_its_permit, (13_095_002_109,)),
 )
 # Schedules that were found when a copy of a message went on beside another, a repeated call woke a second worker at
 # once, the message about a callback came with its call, or a run that had ended was picked up. They are played so.

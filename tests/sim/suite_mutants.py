@@ -339,8 +339,8 @@ def kept_at_rest() -> Iterator[None]:
 def paused_with_its_permit() -> Iterator[None]:
     """A token takes a permit before it looks whether its workflow is paused, and rests with it."""
 
-    async def reached(self: Stopping, at: Standing) -> Standing:
+    async def in_line(self: Stopping, at: Standing) -> Standing:
         return at
 
-    with mock.patch.object(Stopping, "reached", reached):
+    with mock.patch.object(Stopping, "in_line", in_line):
         yield

@@ -64,6 +64,13 @@ def laws_of_quiet_throttles(world: World, under_way: dict[str, set[str]]) -> Ite
             yield f"law 5: {claim.who} waits for {claim.name}, which {live[claim.name]} steps have"
 
 
+def laws_of_resting_throttles(world: World, under_way: dict[str, set[str]]) -> Iterator[str]:
+    """Amid a pause, when nothing is due: who rests has left its permit to others. `under_way`: as above."""
+    for claim in _claims(world):
+        if claim.since < claim.until == _FOREVER and not under_way.get(claim.wake[0]):
+            yield f"throttle: {claim.who} rests with {claim.name}"
+
+
 def _claims(world: World) -> Iterator[_Claim]:
     for view in world.runs():
         order = view.seen.order

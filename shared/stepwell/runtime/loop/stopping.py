@@ -5,7 +5,8 @@
      unpause   a message that repeats the rest ── no note ── a message for each run that it stopped ── it goes on
 
 The worker writes the header and then reads the note; the end of the pause drops the note and then lists the headers. So
-at least one of the two sees the other. A run that waits, or whose step takes long, is not touched by either.
+at least one of the two sees the other. A run that waits, or whose step takes long, is not touched by either. A worker
+whose step is in the line of a limit looks before it asks for the permit.
 """
 
 from __future__ import annotations
@@ -37,10 +38,10 @@ class Stopping:
         """Tells whether the token rests because its workflow is paused. The first of its tokens pauses the run."""
         return can_move(at.token) and await self._has_stopped(at)
 
-    async def reached(self, at: Standing) -> Standing:
-        """Returns a token in the line of a limit; as one of a paused run, if its workflow is paused.
+    async def in_line(self, at: Standing) -> Standing:
+        """Returns the token. In the line of a limit, it is that of a paused run if its workflow is paused.
 
-        It would take a permit, and rest with it for as long as the pause lasts.
+        Else it would take a permit first, and rest with it for as long as the pause lasts.
         """
         stopped = not at.run.is_paused and throttles.waits(at.token) and await self._has_stopped(at)
         return await self._logbook.refreshed(at) if stopped else at

@@ -142,7 +142,7 @@ class Worker:
         """
         if is_held(at.run, at.token) and can_move(at.token) and not at.token.tasks:
             return await self._rests(at)
-        at = await self._stopping.reached(at) if at.token.parked is not None else at
+        at = await self._stopping.in_line(at) if at.token.parked is not None else at
         moved = await self._advance.settle(at, turn.by, turn.known, turn.budget)
         if moved is not None or at.token.end is not None:  # nothing follows an end but its effects
             return None if moved is None else changed(moved, lease=turn.budget)
@@ -263,9 +263,8 @@ class Worker:
         header = await self._ports.runs.get_run(at.run_id)  # another worker just did, or the run has ended
         if header is None or header.status.terminal:
             await self._performer.permits.give_back(at)
-        if header is None:
-            raise NotFound(f"run {at.run_id} was deleted", code="unknown_run")
-        if header.status.terminal:
+            if header is None:
+                raise NotFound(f"run {at.run_id} was deleted", code="unknown_run")
             return Answer(at, Rest())
         if header.paused_ms and not header.started_ms:
             return changed(at, header=header, run=run_info(header, at.run))
