@@ -22,7 +22,6 @@ async def flow(ctx, given: int = 0):
     BODY
 """
 ASYNC = "async def paid():\n        return True\n    "
-ADD = "@ctx.update('add')\n    def add(n: int):\n        seen.append(n)\n    "
 
 
 @pytest.mark.parametrize(
@@ -30,8 +29,6 @@ ADD = "@ctx.update('add')\n    def add(n: int):\n        seen.append(n)\n    "
     [
         ASYNC + "await ctx.until(paid)",
         ASYNC + "await ctx.until(lambda: paid())",
-        ADD + "@ctx.update('add')\n    def take(n: int):\n        seen.remove(n)\n    await ctx.event('go')",
-        "ctx.query('all', lambda: seen)\n    ctx.query('all', lambda: 1)\n    await ctx.event('go')",
         "@ctx.update('add')\n    def add(ctx, n: int):\n        seen.append(n)\n    await ctx.event('go')",
         "ctx.state = {'n': 1}",
         "ctx.state |= {'n': 1}",
@@ -94,44 +91,11 @@ def test_an_update_that_returns_what_it_does_not_await_is_answered_so(flows: Flo
     assert failed.value.type == "never_awaited"
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        ADD + "await ctx.event('go')\n    " + ADD + "return 7",
-        ADD + "if given: await ctx.event('go')\n    " + ADD + "return 7",
-        "for _ in range(2): ctx.update('add', lambda n: 1)\n    return 7",
-        "while len(seen) < 2:\n        seen.append(1)\n        if len(seen) == 1: ctx.query('a', lambda: 1)\n"
-        "        else: ctx.query('a', lambda: 2)\n        await ctx.sleep(1)\n    return 7",
-        "ctx.query('add', lambda: 1)\n    " + ADD + "return 7",
-        ADD + "if not seen:\n        ctx.update('add', lambda n: 1)\n    return 7",
-        "for n in range(2):\n        if n == 0: ctx.query('a', lambda: 1)\n"
-        "        else: ctx.query('a', lambda: 2)\n    return 7",
-    ],
-    ids=[
-        "after an await",
-        "after an await that was passed over",
-        "in a loop",
-        "in turns",
-        "a query and an update",
-        "by a choice",
-        "by a choice in a loop",
-    ],
-)
-def test_handlers_that_take_turns_are_left_alone(flows: Flows, body: str) -> None:
-    kit = flows(HEAD.replace("BODY", body))
-    run = kit.start("flow")
-    if run.status == "waiting":
-        kit.event("go")
-        kit.advance("1m")
-    assert (run.status, run.result) == ("completed", 7), run.view
-
-
 @pytest.mark.filterwarnings("ignore:coroutine")
 @pytest.mark.parametrize(
     ("body", "checks"),
     [
         (ASYNC + "await ctx.until(paid)", "stepwell.runtime.durable.combining.condition_of"),
-        (ADD + ADD, "stepwell.runtime.durable.context.check_registered_once"),
         ("ctx.update('add', lambda ctx: 1)", "stepwell.runtime.durable.context.check_takes_no_context"),
     ],
 )

@@ -11,7 +11,7 @@ async def flow(ctx, order):
     def add(name):
         items.append(name)
 
-    @ctx.update("item")  # bad: duplicate_handler, then duplicate_handler
+    @ctx.update("item")  # bad: duplicate_handler
     def remove(name):
         items.remove(name)
 

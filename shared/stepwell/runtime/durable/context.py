@@ -42,7 +42,7 @@ from stepwell.runtime.durable.calling import RunOptions, called_here
 from stepwell.runtime.durable.combining import Combining
 from stepwell.runtime.durable.held import Callback, Handler, Limit, Lock, limited_by, nothing
 from stepwell.runtime.durable.misfits import telling
-from stepwell.runtime.durable.misused import assigned, check_registered_once, check_takes_no_context
+from stepwell.runtime.durable.misused import assigned, check_takes_no_context
 from stepwell.runtime.durable.operations import (
     Operation,
     input_of,
@@ -306,9 +306,7 @@ class Context(Combining):
                 raise InvalidInput(
                     f"query {name} takes a plain function, not {function!r:.80}", code="bad_query_handler"
                 )
-            session = going_on(self.run_id)
-            check_registered_once(session, "query", checked_name(name))
-            session.queries[name] = function
+            going_on(self.run_id).queries[checked_name(name)] = function
             return function
 
         check_handler_name("query", name)
@@ -326,10 +324,8 @@ class Context(Combining):
         def register(function: Callable[..., Any]) -> Handler:
             if not callable(function):
                 raise InvalidInput(f"update {name} takes a function, not {function!r:.80}", code="bad_update_handler")
-            session = going_on(self.run_id)
-            check_registered_once(session, "update", checked_name(name))
             check_takes_no_context(name, function)
-            session.updates[name] = function
+            going_on(self.run_id).updates[checked_name(name)] = function
             return Handler(name, function)
 
         check_handler_name("update", name)

@@ -36,7 +36,7 @@ def session_of(
     loop.attach(session)
     session.running_loop = loop.running
     session.queries, session.updates, session.validators, session.made = {}, {}, {}, Made()
-    session.links, session.registered = set(), {}
+    session.links = set()
     session.run_id = at.run_id
     session.state, session.place = state, f"{at.run_id}|{at.token.id}"
     session.is_reading = at.token.ended

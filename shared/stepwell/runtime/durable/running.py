@@ -9,7 +9,7 @@ import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
-from types import CodeType, MappingProxyType
+from types import MappingProxyType
 from typing import Any
 
 from stepwell.definition.graph import Json
@@ -27,7 +27,6 @@ from stepwell.runtime.steps.context import ContextLogger
 
 _LOCK_IN_TASK = "lock_in_task"  # the type of the failure
 _ENDED_BEFORE = Failure("cancelled", "step", "the function ended before the handler of its update did")
-Registered = tuple[object, CodeType, int]  # the turn, the code, and its line
 
 
 class FunctionSession(Session):
@@ -41,7 +40,6 @@ class FunctionSession(Session):
     is_answering = False  # whether a query or a validator runs, which changes nothing
     kept: Kept | None = None  # what the handler must not change, while it answers
     is_updating = False  # whether a handler of an update runs
-    registered: dict[tuple[str, str], Registered]  # where handlers were registered, by kind and name
     leaves_with: Exception | None = None  # with which its code leaves the block of a lock
     _left: tuple[Exception, Failure] | None = None  # the last of these, as a failure
     callbacks = 0  # made so far
